@@ -37,7 +37,7 @@ def test_hanging_probe_is_killed():
     start = time.monotonic()
     assert examine_single("import time; time.sleep(60)", 0.5) == (
         False,
-        "it did not answer within 0.5 seconds; --limit gives it more",
+        "it did not respond within 0.5 seconds; use --limit to raise the limit",
     )
     assert time.monotonic() - start < 20
 

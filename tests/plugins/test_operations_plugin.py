@@ -86,14 +86,17 @@ BROKEN = {
         GOOD.format(namespace="").replace("[cube]", "[len]"),
         "its hook `ocannl_operations` gives <built-in function len>, which `oc.defop` has not declared",
     ),
-    "slot": (GOOD.format(namespace="").replace("(v, v1)", "(v, v2)"), "`v2` is no slot of `forward` in `powers.cube`"),
+    "slot": (
+        GOOD.format(namespace="").replace("(v, v1)", "(v, v2)"),
+        "`v2` is not a slot of `forward` in `powers.cube`",
+    ),
     "gradient": (
         GOOD.format(namespace="").replace("(g, v1, g1): g1 += 3 * g * v1 * v1", "(g, v1): pass"),
         "the gradient of `powers.cube` adds nothing to that of `x`: take the slot `g1`",
     ),
     "rules": (
         GOOD.format(namespace="").replace("forward, gradient", "forward"),
-        "the declaration of `powers.cube` returns `forward, gradient`, not <function",
+        "the declaration of `powers.cube` must return `forward, gradient`, not <function",
     ),
     "default": (
         GOOD.format(namespace="").replace("cube(x)", "cube(x, *, by: int = 2.5)"),
@@ -211,13 +214,13 @@ def test_a_package_adds_a_generator(packages: Packages) -> None:
     [
         ("raise RuntimeError('no luck')", "", "cannot be imported: RuntimeError: no luck"),
         ("", ":names", "cannot be imported: AttributeError"),
-        ("names = 3", ":names", "is 3, and no function from rows to text"),
+        ("names = 3", ":names", "is 3, not a function from rows to text"),
     ],
 )
 def test_broken_generator_is_reported(packages: Packages, text: str, entry: str, message: str) -> None:
     packages.add("names", text, entry=entry, group="generators")
     with pytest.raises(oc.PluginError, match="^generator `names` of test-names 1.0 " + re.escape(message)):
         generator("names")
-    with pytest.raises(oc.PluginError, match="^there is no generator `name`; there are .*, reference, names$"):
+    with pytest.raises(oc.PluginError, match="^unknown generator `name`; there are .*, reference, names$"):
         generator("name")
     assert generator("reference")

@@ -96,7 +96,7 @@ def plugins(source):
                 claims="capabilities = replace(ReferenceBackend.capabilities, precisions=frozenset({'real'}))",
             ),
             None,
-            "it claims precision `real`, which does not exist",
+            "it claims the precision `real`, which does not exist",
         ),
         "aborting": Plugin("aborting", source("aborting", probe=ABORT), "crashed with SIGABRT", "crashed with SIGABRT"),
         "stillborn": Plugin("stillborn", "import os; os.abort()", "crashed with SIGABRT", "crashed with SIGABRT"),
@@ -205,6 +205,7 @@ print(json.dumps([[asdict(row) for row in rows], found.tolist()]))
 """
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_list_is_correct_and_good_plugins_work(environments, table, seed):
     done = environments(seed).run("-c", LIST)
@@ -229,6 +230,7 @@ def timed(environment, *arguments):
     return time.monotonic() - start, done
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_doctor_is_correct_within_the_time_limit(environments, table, seed):
     idle, _ = timed(environments(seed), "-m", "ocannl.cli", "doctor", "--help")
@@ -279,6 +281,7 @@ def await_line(process, wanted):
     raise AssertionError(f"the process has ended without printing {wanted}: {process.stderr.read()}")
 
 
+@pytest.mark.slow
 def test_uninstalled_while_running(tmp_path, wheels):
     """One process has it loaded, and another asks for what there is again and again."""
     environment_ = Environment(tmp_path)

@@ -101,9 +101,9 @@ def test_the_setting_precedes_the_environment_variable(stub, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("no-such-cc -O1", "there is no C compiler `no-such-cc`, asked for by CC"),
-        ("gcc; touch x", "there is no C compiler `gcc;`, asked for by CC"),
-        ("gcc 'x", "the C compiler `gcc 'x`, asked for by CC, cannot be read"),
+        ("no-such-cc -O1", "there is no C compiler `no-such-cc`, requested by CC"),
+        ("gcc; touch x", "there is no C compiler `gcc;`, requested by CC"),
+        ("gcc 'x", "the C compiler `gcc 'x`, requested by CC, cannot be read"),
     ],
 )
 def test_a_named_compiler_is_never_replaced(c, monkeypatch, command, message):
@@ -196,7 +196,7 @@ def test_a_hanging_compiler_is_killed(c, stub, tmp_path):
     start = time.monotonic()
     message = compile_error(c, stub(f"{QUERYABLE}sleep 600 & echo $! > {tmp_path}/child; sleep 600"), compile_seconds=1)
     assert time.monotonic() - start < 30
-    assert "did not end within 1 s (`compile_seconds`)" in message and "ocannl_p(" in saved_source(message)
+    assert "did not finish within 1 s (`compile_seconds`)" in message and "ocannl_p(" in saved_source(message)
     child = int((tmp_path / "child").read_text())
     status = Path(f"/proc/{child}/status")
     for _ in range(100):

@@ -83,8 +83,8 @@ def test_symbols_come_by_name(ctx):
 @pytest.mark.parametrize(
     ("symbols", "error", "message"),
     [
-        ({"i": 2, "j": 0}, oc.DataError, "holds 0 <= i < 2, and is given as 2"),
-        ({"i": 0, "j": -1}, oc.DataError, "holds 0 <= j < 3, and is given as -1"),
+        ({"i": 2, "j": 0}, oc.DataError, "must satisfy 0 <= i < 2, but is 2"),
+        ({"i": 0, "j": -1}, oc.DataError, "must satisfy 0 <= j < 3, but is -1"),
         ({"i": 1 << 64, "j": 0}, oc.DataError, "holds 0 <= i < 2"),
         ({"i": True, "j": 0}, oc.CodeError, "is an integer, not True"),
         ({"i": 1.0, "j": 0}, oc.CodeError, "is an integer, not 1.0"),

@@ -115,7 +115,7 @@ def test_a_working_driver_is_open(driver):
     [
         (lambda fake: fake.failing.update(cuInit=100), "no GPU can be used: .* CUDA_ERROR_NO_DEVICE"),
         (lambda fake: fake.devices.clear(), "finds no GPU"),
-        (lambda fake: setattr(fake, "version", 11080), "supports version 11.8, and 12.0 is needed"),
+        (lambda fake: setattr(fake, "version", 11080), "supports version 11.8, but 12.0 is required"),
     ],
 )
 def test_a_driver_without_a_gpu_is_unavailable(fake, change, message):
@@ -138,7 +138,7 @@ def test_recoverable_errors(fake, driver):
     with pytest.raises(BackendError, match="the CUDA driver failed: cuDeviceGetCount returned CUDA_ERROR_101"):
         driver.get_int("cuDeviceGetCount")
     fake.failing["cuDeviceGetCount"] = 222
-    with pytest.raises(CompileError, match="the CUDA driver refused the code of a kernel"):
+    with pytest.raises(CompileError, match="the CUDA driver rejected the code of a kernel"):
         driver.get_int("cuDeviceGetCount")
     assert driver.get_int("cuDeviceGetCount") == 1
 
@@ -147,7 +147,7 @@ def test_recoverable_errors(fake, driver):
 def test_the_driver_closes_after_fatal_errors(fake, driver, status):
     fake.failing["cuDeviceGetCount"] = status
     for _ in range(2):
-        with pytest.raises(DeviceLost, match="can no longer be used by this process, and what it held is lost"):
+        with pytest.raises(DeviceLost, match="can no longer be used by this process, and its contents are lost"):
             driver.get_int("cuDeviceGetCount")
     before = len(fake.calls)
     driver.release("cuEventDestroy_v2", None)

@@ -224,7 +224,7 @@ def test_overlapping_regions_are_rejected(queue):
     slab = queue.device.alloc_pool(200)
     with pytest.raises(CompileError, match="shares memory"):
         link(program, queue, [Location(slab, 0), Location(slab, 8)])
-    with pytest.raises(CompileError, match="works on 2 regions of memory and is given 1"):
+    with pytest.raises(CompileError, match="takes 2 memory regions, but 1 are passed"):
         link(program, queue, [Location(slab, 0)])
 
 

@@ -140,7 +140,7 @@ class TestSharing(Simulated):
         fake.memory[array.ctypes.data] = array, fake.devices[0], array.nbytes
         ctx[x] = DeviceArray(array)
         assert np.array_equal(ctx[x], array)
-        with pytest.raises(ShapeError, match=r"`x` has the sizes \(2, 3\), and the array that is to set it \(3, 2\)"):
+        with pytest.raises(ShapeError, match=r"`x` has the sizes \(2, 3\), but the assigned array has \(3, 2\)"):
             ctx[x] = DeviceArray(array.reshape(3, 2))
         with pytest.raises(DtypeError, match="`x` is of type float32, and the array is of type int32: convert it"):
             ctx[x] = DeviceArray(array.astype(np.int32))
@@ -204,7 +204,7 @@ class TestFaults:
             with pytest.raises((DeviceLost, oc.UninitializedError)):
                 act()
                 ctx.synchronize()
-        with pytest.raises(DeviceLost, match="can no longer be used by this process, and what it held is lost: "):
+        with pytest.raises(DeviceLost, match="can no longer be used by this process, and its contents are lost: "):
             oc.Context("triton")
         with pytest.raises(DeviceLost):
             ctx.close()

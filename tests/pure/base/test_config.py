@@ -73,14 +73,14 @@ def test_broken_unrelated_file_is_ignored(tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "says"),
     [
-        ("ocannl.toml", "bakend = 'llvm'", "there is no setting `bakend` .*ocannl.toml.* did you mean `backend`"),
-        ("pyproject.toml", "[tool.ocannl]\nxyzzy = 1", "no setting `xyzzy` .* there are backend, precision"),
+        ("ocannl.toml", "bakend = 'llvm'", "unknown setting `bakend` .*ocannl.toml.* did you mean `backend`"),
+        ("pyproject.toml", "[tool.ocannl]\nxyzzy = 1", "unknown setting `xyzzy` .* the settings are backend, precision"),
         ("ocannl.toml", "seed = ", "ocannl.toml cannot be read"),
         ("pyproject.toml", "[tool.ocannl\n", "pyproject.toml cannot be read"),
         ("pyproject.toml", "tool.ocannl = 3\n", "must be a table"),
-        ("ocannl.toml", "seed = 'many'", r"seed = 'many', from .*ocannl.toml: an integer of at least 0 is wanted"),
-        ("ocannl.toml", "seed = true", "an integer of at least 0 is wanted"),
-        ("ocannl.toml", "seed = -1", "an integer of at least 0 is wanted"),
+        ("ocannl.toml", "seed = 'many'", r"seed = 'many', from .*ocannl.toml: expected an integer of at least 0"),
+        ("ocannl.toml", "seed = true", "expected an integer of at least 0"),
+        ("ocannl.toml", "seed = -1", "expected an integer of at least 0"),
     ],
 )
 def test_invalid_file_raises(tmp_path, file, text, says):
@@ -118,7 +118,7 @@ def test_folder_is_absolute_and_expands_home(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("setting", "text", "says"),
     [
-        (THREADS, "0", "threads = '0', from OCANNL_THREADS: an integer of at least 1"),
+        (THREADS, "0", "threads = '0', from OCANNL_THREADS: expected an integer of at least 1"),
         (THREADS, "two", "an integer of at least 1"),
         (CACHE, "perhaps", "`on` or `off`"),
         (VERIFY, "sometimes", "one of off, ends, every"),
@@ -134,7 +134,7 @@ def test_invalid_variable_raises(monkeypatch, setting, text, says):
 def test_invalid_argument_raises():
     with pytest.raises(ConfigError, match="seed = -1, from argument"):
         SEED.get(-1)
-    with pytest.raises(ConfigError, match="no setting `sede` .context manager.; did you mean `seed`"), config.settings(
+    with pytest.raises(ConfigError, match="unknown setting `sede` .context manager.; did you mean `seed`"), config.settings(
         sede=1
     ):
         pass

@@ -107,9 +107,9 @@ def test_a_size_that_nothing_tells(net):
 
 def test_names_that_a_spec_lacks_are_refused(net):
     """EP-36"""
-    message = r"`j` is no name of `s\*i => i`, which has `i`, `s`"
+    message = r"`j` is not a name of `s\*i => i`, which has `i`, `s`"
     net.refuses(message, net.einsum, "s*i => i", net.x("4"), j=2, s=2)
-    net.refuses("`j` is no name", net.einsum, "i => i", net.x("4"), captures={"j": Capture("j")})
+    net.refuses("`j` is not a name", net.einsum, "i => i", net.x("4"), captures={"j": Capture("j")})
     net.refuses("`s` is a coefficient", net.einsum, "s*i => i", net.x("4"), s=2, captures={"s": Capture("s")})
     net.refuses("`i` cannot be -1", net.einsum, "i => i", net.x("4"), i=-1)
     net.refuses("`i` cannot be True", net.einsum, "i => i", net.x("1"), i=True)

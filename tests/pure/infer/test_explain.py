@@ -37,7 +37,7 @@ def sizes_that_differ(net):
 
 
 @wrong("""
-the input row of `w` is 784, but the output row of `x` is 28,28: an operand cannot have more axes than what it is stretched to
+the input row of `w` is 784, but the output row of `x` is 28,28: an operand cannot have more axes than the shape it broadcasts to
   in   w @ x     model.py:100
   w    784->16   param, model.py:30
   x    32|28,28  placeholder, model.py:31
@@ -85,7 +85,7 @@ output axis 2 of `a` is 3, but output axis 1 of `b` is 1
   in   ij; jk => ik  model.py:100
   a    2,3           placeholder, model.py:8
   b    1,5           placeholder, model.py:9
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def a_spec_stretches_nothing(net):
     net.einsum("ij; jk => ik", net.x("2,3", "a"), net.x("1,5", "b"))
@@ -126,7 +126,7 @@ def a_spec_with_excess_axes(net):
 output axis 1 of `x` is 2, but output axis 2 of `x` is 3
   in   ii => i  model.py:100
   x    2,3      placeholder, model.py:31
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def a_diagonal_of_no_square(net):
     net.einsum("ii => i", net.x("2,3"))
@@ -197,7 +197,7 @@ def a_split_without_sizes(net):
 output axis 1 of `x` is 10, but `i`, given as i=3, is 3
   in   i => i  model.py:100
   x    10      placeholder, model.py:31
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def a_size_by_name_that_is_not_so(net):
     net.einsum("i => i", net.x("10"), i=3)
@@ -214,7 +214,7 @@ def a_stride_without_a_value(net):
 
 
 @wrong("""
-`j` is no name of `i => i`, which has `i`
+`j` is not a name of `i => i`, which has `i`
   in   i => i  model.py:100
   fix  use a name of the spec
 """)
@@ -302,7 +302,7 @@ def a_captured_size_that_is_set_to_another(net):
 
 
 @wrong("""
-`x` would have 1099511627776*1099511627776 cells, which no memory holds
+`x` would have 1099511627776*1099511627776 cells, more than any memory can hold
   x    1099511627776,1099511627776  placeholder, model.py:31
   fix  make an axis smaller
 """)

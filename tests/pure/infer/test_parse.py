@@ -246,7 +246,7 @@ this row variable is not closed
       ^
   fix  write `..b..`"""),
     ("dots", "a.b => a", """\
-dots stand only in `...` and `..name..`
+dots are only valid in `...` and `..name..`
   a.b => a
    ^"""),
     ("one character for three dots", "i\u2026 => i", """\
@@ -283,12 +283,12 @@ names consist of ASCII letters, digits and `_`
   a&b => a
    ^"""),
     ("a torn arrow", "i = > j", """\
-`>` stands only in `=>` and `->`
+`>` is only valid in `=>` and `->`
   i = > j
       ^
   fix  write `=>` and `->` without blanks inside"""),
     ("a subtraction", "o-1 => o", """\
-`-` stands only in `->`
+`-` is only valid in `->`
   o-1 => o
    ^
   fix  write `->` between input and output axes; an offset is added, never subtracted"""),
@@ -444,7 +444,7 @@ parentheses merge two or more axes
 `heads` is several axes in a spec of single characters
   (heads dim) => heads dim
    ^
-  fix  put a comma into the spec, be it a trailing one, to make names whole words"""),
+  fix  put a comma into the spec, for example at its end, to make names whole words"""),
 ]
 
 

@@ -59,7 +59,7 @@ w2   16->1
     (w2 @ h) + b2, file.py:N
     fits its use: w2 @ h, file.py:N
   output axis 1 is 1
-    nothing tells its size
+    its size is not determined
 """,
     3: """
 y   5|1
@@ -74,7 +74,7 @@ y   5|1
     output row of target is given: data, file.py:N
     y - target, file.py:N
   output axis 1 is 1
-    w2: nothing tells its size
+    w2: its size is not determined
     w2 @ h, file.py:N
     (w2 @ h) + b2, file.py:N
 """,
@@ -207,7 +207,7 @@ def test_captures_and_indices():
     r = oc.einsum("i3 => i", p)
     assert "`n`, set at file.py:N, is 4\n    einsum" in reasons(e)
     assert "output axis 2 is 4\n    reaches its index" in reasons(p)
-    assert "p: nothing tells its size\n    einsum" in reasons(r)
+    assert "p: its size is not determined\n    einsum" in reasons(r)
 
 
 def test_a_long_path_is_elided():

@@ -227,7 +227,7 @@ def sizes_that_do_not_contract():
 
 
 @wrong("""
-the input row of `w` is 784, but the output row of `x` is 28,28: an operand cannot have more axes than what it is stretched to
+the input row of `w` is 784, but the output row of `x` is 28,28: an operand cannot have more axes than the shape it broadcasts to
   in   w @ x          file.py:N
   w    784->16        param, file.py:N
   x    32|...->28,28  placeholder, file.py:N
@@ -253,7 +253,7 @@ def a_transposed_matrix():
 
 
 @wrong("""
-the input row of `v` is empty, but the output row of `x` is 3: an operand cannot have more axes than what it is stretched to
+the input row of `v` is empty, but the output row of `x` is 3: an operand cannot have more axes than the shape it broadcasts to
   in   v @ x  file.py:N
   v    3      data, file.py:N
   x    3      data, file.py:N
@@ -400,7 +400,7 @@ output axis 2 of `a` is 3, but output axis 1 of `b` is 1
   in   einsum("ij; jk => ik", a, b)  file.py:N
   a    ...|...->2,3                  placeholder, file.py:N
   b    ...|...->1,5                  placeholder, file.py:N
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def a_spec_stretches_nothing():
     a = oc.placeholder(o=[2, 3])
@@ -480,7 +480,7 @@ def an_input_row_that_the_spec_leaves_out():
 output axis 1 of `x` is 2, but output axis 2 of `x` is 3
   in   einsum("ii => i", x)  file.py:N
   x    ...|...->2,3          placeholder, file.py:N
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def a_diagonal_of_no_square():
     x = oc.placeholder(o=[2, 3])
@@ -491,7 +491,7 @@ def a_diagonal_of_no_square():
 input axis 1 of `w` is 4, but output axis 1 of `w` is 5
   in   einsum("i->i => i", w)  file.py:N
   w    ...|4->5                placeholder, file.py:N
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def a_diagonal_across_rows():
     w = oc.placeholder(i=[4], o=[5])
@@ -502,7 +502,7 @@ def a_diagonal_across_rows():
 batch axis 1 of `x` is 6, but output axis 1 of `x` is 5
   in   einsum("a|a,b => b", x)  file.py:N
   x    6|...->5,6               placeholder, file.py:N
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def a_label_of_two_sizes_in_an_operand():
     x = oc.placeholder(b=[6], o=[5, 6])
@@ -536,7 +536,7 @@ batch axis 1 of `scores` is 4, but batch axis 1 of `values` is 5
   in      einsum("t|d; t|d => d", scores, values)  file.py:N
   scores  4|...->7                                 placeholder, file.py:N
   values  5|...->7                                 placeholder, file.py:N
-  fix     make the two sizes equal; a spec stretches nothing
+  fix     make the two sizes equal; a spec does not broadcast
 """)
 def a_label_that_two_operands_give_two_sizes():
     scores = oc.placeholder(b=[4], o=[7])
@@ -562,7 +562,7 @@ output axis 2 of `a` is 3, but output axis 2 of `b` is 4
   in   einsum("..r..; ..r.. => ..r..", a, b)  file.py:N
   a    ...|...->2,3                           placeholder, file.py:N
   b    ...|...->2,4                           placeholder, file.py:N
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def a_row_variable_that_two_operands_give_two_sizes():
     a = oc.placeholder(o=[2, 3])
@@ -592,7 +592,7 @@ output axis 1 of `k` is 6, but output axis 1 of `v` is 7
   k    ...|...->6,8                         placeholder, file.py:N
   v    ...|...->7,8                         placeholder, file.py:N
   q    ...|...->4,8                         placeholder, file.py:N
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def three_operands_with_a_contraction_mismatch():
     q = oc.placeholder(o=[4, 8])
@@ -619,7 +619,7 @@ def a_sum_over_an_absent_axis():
 output axis 1 of `x` is 10, but `i`, given as i=3, is 3
   in   einsum("i => i", x)  file.py:N
   x    ...|...->10          placeholder, file.py:N
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def a_size_by_name_that_is_not_so():
     x = oc.placeholder(o=[10])
@@ -642,7 +642,7 @@ def a_number_of_cells_by_name_that_is_not_so():
   in   einsum("j => j", w)  file.py:N
   via  einsum("i => i", w)  file.py:N
   w    3                    param, file.py:N
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def sizes_by_name_that_disagree_between_two_expressions():
     w = oc.param()
@@ -806,7 +806,7 @@ output axis 3 of `image` is 3, but input axis 3 of `kernel` is 1
   in      einsum("...|h<+kh,w<+kw,c; kh,kw,c->d => ...|h,w,d", image, kernel)  file.py:N
   image   2|...->8,8,3                                                         placeholder, file.py:N
   kernel  ...|3,3,1->16                                                        placeholder, file.py:N
-  fix     make the two sizes equal; a spec stretches nothing
+  fix     make the two sizes equal; a spec does not broadcast
 """)
 def a_convolution_of_different_channels():
     image = oc.placeholder(b=[2], o=[8, 8, 3])
@@ -884,7 +884,7 @@ output axis 2 of `a` is 4, but output axis 2 of `b` is 5
   in   concat("a,c; b,c => a^b,c", a, b)  file.py:N
   a    ...|...->2,4                       placeholder, file.py:N
   b    ...|...->3,5                       placeholder, file.py:N
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def parts_of_different_widths():
     a = oc.placeholder(o=[2, 4])
@@ -921,7 +921,7 @@ output axis 2 of `b` is 4, but output axis 2 of `d` is 6
   d    ...|...->5,6                                         placeholder, file.py:N
   a    ...|...->2,3                                         placeholder, file.py:N
   c    ...|...->5,3                                         placeholder, file.py:N
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def four_blocks_of_different_widths():
     a, b = oc.placeholder("a", o=[2, 3]), oc.placeholder("b", o=[2, 4])
@@ -1060,7 +1060,7 @@ def a_captured_size_that_nothing_tells():
 output axis 1 of `x` is 5, but `n`, set at file.py:N, is 4
   in   einsum("i => i", x)  file.py:N
   x    ...|...->5           placeholder, file.py:N
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def a_captured_size_that_a_later_spec_contradicts():
     n = oc.Dim("n")
@@ -1211,7 +1211,7 @@ def a_size_that_is_no_number():
 
 
 @wrong("""
-`huge` would have 2147483648*2147483648*2147483648 cells, which no memory holds
+`huge` would have 2147483648*2147483648*2147483648 cells, more than any memory can hold
   huge  ...|...->2147483648,2147483648,2147483648  placeholder, file.py:N
   fix   make an axis smaller
 """)
@@ -1234,7 +1234,7 @@ def a_parameter_initialized_by_another_shape():
 
 
 @wrong("""
-the output row of `w` is 3, but the output row of `add` is 1,3: an operand cannot have more axes than what it is stretched to
+the output row of `w` is 3, but the output row of `add` is 1,3: an operand cannot have more axes than the shape it broadcasts to
   in     w = start + 1  file.py:N
   w      ...->3         param, file.py:N
   add    1,3            result, file.py:N
@@ -1574,7 +1574,7 @@ batch axis 2 of `y` is 20, but batch axis 2 of `x` is 16
   exp     4,16,20|4                                                   result, file.py:N
   values  4,16|4,8                                                    result, file.py:N
   v       ...,32->4,8                                                 param, file.py:N
-  fix     make the two sizes equal; a spec stretches nothing
+  fix     make the two sizes equal; a spec does not broadcast
 """)
 def values_of_another_sequence_than_the_keys():
     x = oc.placeholder(b=[4, 16], i=[], o=[32])
@@ -1613,7 +1613,7 @@ output axis 1 of `y` is 20, but the whole of `c = 2*b` is 24
   since  12 = 2 * 6           the whole of `b = 2*a`
   y      20                   placeholder, file.py:N
   x      6                    placeholder, file.py:N
-  fix    make the two sizes equal; a spec stretches nothing
+  fix    make the two sizes equal; a spec does not broadcast
 """)
 def a_size_that_is_captured_and_scaled_twice():
     x = oc.placeholder(b=[], i=[], o=[6])
@@ -1729,7 +1729,7 @@ the whole of `stack([a, b])` is 2, but output axis 1 of `y` is 3
   both   2,2                             result, file.py:N
   a      2                               placeholder, file.py:N
   b      2                               placeholder, file.py:N
-  fix    make the two sizes equal; a spec stretches nothing
+  fix    make the two sizes equal; a spec does not broadcast
 """)
 def a_stack_that_meets_a_longer_stack():
     a = oc.placeholder(b=[], i=[], o=[2])
@@ -1836,7 +1836,7 @@ output axis 1 of `q` is 4, but output axis 1 of `k` is 5
   matmul  2,5|4,8                                              result, file.py:N
   matmul  2,5|5,8                                              result, file.py:N
   x       2,5|16                                               placeholder, file.py:N
-  fix     make the two sizes equal; a spec stretches nothing
+  fix     make the two sizes equal; a spec does not broadcast
 """)
 def heads_that_a_block_gives_two_numbers():
     @oc.op
@@ -1916,7 +1916,7 @@ def an_assignment_of_another_size():
 
 
 @wrong("""
-the output row of `w` is 3, but the output row of `g` is 3,2: an operand cannot have more axes than what it is stretched to
+the output row of `w` is 3, but the output row of `g` is 3,2: an operand cannot have more axes than the shape it broadcasts to
   in   w =- 0.1, g  (pointwise)  file.py:N
   w    ...->3                    param, file.py:N
   g    ...|...->3,2              placeholder, file.py:N
@@ -1935,7 +1935,7 @@ output axis 2 of `b` is 4, but output axis 2 of `c` is 5
   b    ...|...->3,4                placeholder, file.py:N
   c    2,5                         node, file.py:N
   a    ...|...->2,3                placeholder, file.py:N
-  fix  make the two sizes equal; a spec stretches nothing
+  fix  make the two sizes equal; a spec does not broadcast
 """)
 def an_assignment_by_a_spec_that_does_not_fit():
     c = oc.node("c", output=[2, 5])

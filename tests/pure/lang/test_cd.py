@@ -441,8 +441,8 @@ def test_augmented_operators_without_a_meaning_are_refused(operator: str, x: Any
 
 
 ASSIGNMENTS = (
-    "is not an assignment; there are =: (store) and =+ =- =* =/ =** =?/ =?^ =|| =&& =@^ =@-, "
-    "each also as =: with that sign"
+    "is not an assignment; the assignments are =: (store) and =+ =- =* =/ =** =?/ =?^ =|| =&& =@^ =@-, "
+    "and each of these after =:"
 )
 ACCUMULATING = "add, sub, mul, div, pow, max, min, and, or, relu_gate, sat01_gate"
 UNARY = "id, neg, abs, relu, sat01, not, trunc, exp, exp2, log, log2, sin, cos, tanh, sqrt, recip, recip_sqrt"
@@ -494,11 +494,11 @@ UNARY_SPEC_ERROR = """the spec has 1 operand, and 2 are given
         ),
         (
             lambda x, n: oc.assign(n, "add", x, x, accum="lt"),
-            f"accum='lt' does not accumulate; there are {ACCUMULATING}",
+            f"accum='lt' does not accumulate; the accumulations are {ACCUMULATING}",
         ),
         (
             lambda x, n: oc.assign(n, "add", x),
-            f"'add' is no primitive of 1 operands; there are {UNARY}",
+            f"'add' is not a primitive of 1 operands; these are {UNARY}",
         ),
     ],
 )
@@ -516,7 +516,7 @@ def test_errors_of_assignments(call: Any, message: str, x: Any, n: Any) -> None:
             lambda n: oc.assign(n, "add", n, n),
             "oc.assign records an assignment: use it inside a function decorated with @oc.cd",
         ),
-        (lambda n: oc.comment("a").__enter__(), "oc.comment heads code inside `oc.cd`"),
+        (lambda n: oc.comment("a").__enter__(), "oc.comment labels code inside `oc.cd`"),
     ],
 )
 def test_errors_of_recorders(call: Any, message: str, n: Any) -> None:
@@ -707,7 +707,7 @@ def test_assignment_with_projections_of_a_tensor(oracle: Any) -> None:
         (oc.CodeError, "no `logic=` beside it", lambda n, p: oc.assign(n, "relu", n, projections=p, logic=".")),
         (oc.CodeError, "takes t.projections", lambda n, p: oc.assign(n, "relu", n, projections="ij=>i")),
         (oc.CodeError, "have 1 operands", lambda n, p: oc.assign(n, "add", n, n, projections=p)),
-        (oc.ShapeError, r"`n` is \(2,\), .* walk \(3,\)", lambda n, p: oc.assign(n, "id", n, projections=p)),
+        (oc.ShapeError, r"`n` has the sizes \(2,\), .* have \(3,\)", lambda n, p: oc.assign(n, "id", n, projections=p)),
     ],
 )
 def test_mismatched_projections_are_errors(error: Any, message: str, call: Any, n: Any) -> None:

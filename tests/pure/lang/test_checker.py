@@ -87,9 +87,9 @@ def test_keyword_arguments_are_passed_on() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: oc.infer("i => i", 5), "5 is no shape: write a text such as '32|784->10', or a tuple of sizes"),
-        (lambda: oc.infer("i => i", "i"), "'i': a shape holds sizes, not names"),
-        (lambda: oc.infer("ij => i", "2,..."), "'2,...': a row is written whole, or as `...` to be inferred"),
+        (lambda: oc.infer("i => i", 5), "5 is not a shape: write a string such as '32|784->10', or a tuple of sizes"),
+        (lambda: oc.infer("i => i", "i"), "'i': a shape contains sizes, not names"),
+        (lambda: oc.infer("ij => i", "2,..."), "'2,...': a row is given completely, or inferred, written as `...`"),
         (lambda: oc.infer("i => i", (-3,)), "output axis 1 of `operand 1` is -3: a size cannot be negative"),
         (
             lambda: oc.infer("i; i => i", (2,), (3,)),
@@ -99,8 +99,8 @@ def test_keyword_arguments_are_passed_on() -> None:
             lambda: oc.shape_of(lambda a, b: a + b, "2", "3"),
             "output axis 1 of `input 1` is 2, but output axis 1 of",
         ),
-        (lambda: oc.shape_of(lambda a: None, "3"), "the function gave None, where a tensor is wanted"),
-        (lambda: oc.shape_of(lambda a: (a, 3.0), "3"), "the function gave 3.0, where a tensor is wanted"),
+        (lambda: oc.shape_of(lambda a: None, "3"), "the function returned None instead of a tensor"),
+        (lambda: oc.shape_of(lambda a: (a, 3.0), "3"), "the function returned 3.0 instead of a tensor"),
         (lambda: oc.shape_of("ij => ji", "2,3"), "oc.shape_of takes a function of tensors, not 'ij => ji'"),
         (
             lambda: oc.shape_of(perceptron(hidden=3, out=4)),

@@ -121,7 +121,7 @@ def test_backprop_without_gradient_is_an_error() -> None:
 
 @pytest.mark.parametrize("loss", [3.0, None, "x"])
 def test_a_gradient_update_needs_a_loss(loss: Any) -> None:
-    with pytest.raises(oc.CodeError, match="has no gradient: a loss depends on a parameter"):
+    with pytest.raises(oc.CodeError, match="has no gradient: a loss must depend on a parameter"):
         train.grad_update(loss)
 
 

@@ -236,11 +236,11 @@ INVALID: dict[str, tuple[Callable[[], object], str]] = {
     "no function": (lambda: oc.defop()(3), "oc.defop decorates functions, not 3"),
     "a name": (
         lambda: oc.defop(name="a b")(odd),
-        "the names of operations and namespaces are identifiers, not 'a b' and ''",
+        "the names of operations and namespaces must be identifiers, not 'a b' and ''",
     ),
     "a namespace": (
         lambda: oc.defop(namespace="a.b")(odd),
-        "the names of operations and namespaces are identifiers, not 'odd' and 'a.b'",
+        "the names of operations and namespaces must be identifiers, not 'odd' and 'a.b'",
     ),
     "a text": (lambda: oc.defop(doc=3)(odd), "`doc` of `odd` is a text, not 3"),
     "inputs": (
@@ -293,16 +293,16 @@ INVALID: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "types": (
         lambda: oc.defop(kind=("int32", "int32"))(odd),
-        "`odd` has 1 outputs, and types for 2",
+        "`odd` has 1 outputs, but types for 2",
     ),
     "axes": (
         lambda: oc.defop(shape=("pointwise", "pointwise"))(odd),
-        "`odd` has 1 outputs, and axes for 2",
+        "`odd` has 1 outputs, but axes for 2",
     ),
     "outputs": (lambda: oc.defop(outputs=3)(odd), "outputs of `odd` are different names such as ('v', 'w'), not 3"),
     "an output like a slot": (
         lambda: oc.defop(outputs=("v", "g1"))(odd),
-        "`g1` is a slot of `odd` already; call the output something else",
+        "`g1` is already a slot of `odd`; rename the output",
     ),
     "conditions": (lambda: oc.defop(where=[True])(odd), "`where` of `odd` is a list of declare.Condition, not [True]"),
     "nothing joined": (lambda: d.all_of(), "all_of and any_of take one or more conditions, not nothing"),
@@ -339,7 +339,7 @@ INVALID: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a size in a spec": (
         lambda: oc.defop(shape="n,i => i")(untyped)(oc.tensor(A), n=1.5),
-        "`untyped`: `n` is a size in its spec, and not 1.5",
+        "`untyped`: `n` is a size in its spec, so it must be an integer, not 1.5",
     ),
 }
 

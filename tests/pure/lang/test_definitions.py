@@ -32,10 +32,10 @@ INVALID: dict[str, tuple[Callable[[oc.Tensor], Any], type[Exception], str]] = {
     "no axis": (lambda x: x.argmax("...|t,c => ...|t,c"), oc.CodeError, "removes none"),
     "a part of an axis": (lambda x: oc.flip(x, "...|(a t),c => ...|a,c", a=5), oc.CodeError, "removes `t`"),
     "a row": (lambda x: oc.cummax(x, "...|t,..r.. => ...|t"), oc.CodeError, "removes `r`"),
-    "several output axes": (lambda x: oc.cumprod(x), oc.CodeError, "`cumprod` goes along one axis, and `x` has 2"),
-    "a shift": (lambda x: oc.roll(x, 0.5, "...|t,c => ...|c"), oc.CodeError, "an integer, and not 0.5"),
+    "several output axes": (lambda x: oc.cumprod(x), oc.CodeError, "`cumprod` operates along one axis, but `x` has 2"),
+    "a shift": (lambda x: oc.roll(x, 0.5, "...|t,c => ...|c"), oc.CodeError, "an integer, not 0.5"),
     "no cells": (lambda x: oc.argmin(oc.tensor(np.zeros(0))).forward.elaborate(), oc.ShapeError, "no smallest value"),
-    "a norm": (lambda x: x.norm(ord=3), oc.CodeError, "ord=3 is no norm; there are 1, 2 and inf"),
+    "a norm": (lambda x: x.norm(ord=3), oc.CodeError, "ord=3 is not supported; the norms are 1, 2 and inf"),
     "no limit": (lambda x: oc.clip(x), oc.CodeError, "takes at least one limit"),
     "a setting": (lambda x: oc.elu(x, beta=1), oc.CodeError, "oc.elu(x, *, alpha=1.0): got an unexpected keyword"),
     "operands": (lambda x: oc.logaddexp(x), oc.CodeError, "oc.logaddexp(x, y): missing a required argument: 'y'"),
@@ -49,10 +49,10 @@ INVALID: dict[str, tuple[Callable[[oc.Tensor], Any], type[Exception], str]] = {
     "a window": (lambda x: oc.max_pool2d(FEW, (2, 2, 2)), oc.CodeError, "of 2 axes, and not (2, 2, 2)"),
     "a dilation": (lambda x: oc.avg_pool1d(X[0], 2, dilation=True), oc.CodeError, "and not True"),
     "a padding": (lambda x: oc.conv1d(X, X, padding="full"), oc.CodeError, "'none' or 'same', and not 'full'"),
-    "groups": (lambda x: oc.conv1d(X, X, groups=0), oc.CodeError, "`groups` is a positive integer, and not 0"),
+    "groups": (lambda x: oc.conv1d(X, X, groups=0), oc.CodeError, "`groups` must be a positive integer, not 0"),
     "what is left": (lambda x: oc.max_pool2d(FEW, 3, 2).dims, oc.ShapeError, "1 is no multiple of the stride 2"),
     "other channels": (lambda x: oc.conv1d(X[0], np.zeros((2, 4, 1))).dims, oc.ShapeError, "4"),
-    "a diagonal": (lambda x: oc.tril(x, 1.5), oc.CodeError, "oc.tril: the offset of the diagonal is an integer"),
+    "a diagonal": (lambda x: oc.tril(x, 1.5), oc.CodeError, "oc.tril: the offset of the diagonal must be an integer"),
     "no square": (lambda x: oc.trace(x).dims, oc.ShapeError, "5"),
     "other lengths": (lambda x: oc.dot(np.zeros(2), np.zeros(3)).dims, oc.ShapeError, "3"),
 }  # fmt: skip
@@ -271,7 +271,7 @@ def test_integers_at_their_limits(oracle: Any) -> None:
 )
 def test_implicit_float_to_integer_conversion_is_rejected(write: Any) -> None:
     n, x = oc.node("n", output=[2], dtype=oc.int32), oc.tensor([1.5, 2.0], label="x")
-    with pytest.raises(oc.DtypeError, match=r"`n` is of type int32.*\n  fix .*x\.astype\(oc\.int32\) cuts"), oc.cd("c"):
+    with pytest.raises(oc.DtypeError, match=r"`n` is of type int32.*\n  fix .*x\.astype\(oc\.int32\) truncates"), oc.cd("c"):
         write(n, x)
 
 

@@ -254,15 +254,15 @@ SPEC_OF_TWO = """the spec has 2 operands, and 1 is given
     [
         (
             lambda: declare(lambda v, v2: None),
-            "`v2` is no slot of `forward` in `odd`; with 1 operand there are v t v1 t1",
+            "`v2` is not a slot of `forward` in `odd`; with 1 operand the slots are v t v1 t1",
         ),
         (
             lambda: declare(store, lambda g, x: None),
-            "`x` is no slot of `gradient` in `odd`; with 1 operand there are v t g v1 t1 g1",
+            "`x` is not a slot of `gradient` in `odd`; with 1 operand the slots are v t g v1 t1 g1",
         ),
         (
             lambda: declare(lambda v, v3: None, operands=2),
-            "`v3` is no slot of `forward` in `odd`; with 2 operands there are v t v1 t1 v2 t2",
+            "`v3` is not a slot of `forward` in `odd`; with 2 operands the slots are v t v1 t1 v2 t2",
         ),
         (
             lambda: declare(store, shape=3),
@@ -287,7 +287,7 @@ SPEC_OF_TWO = """the spec has 2 operands, and 1 is given
             lambda: leaky_relu(oc.tensor(A), 0.5),
             "`leaky_relu(x, *, slope: float = 0.01)`: too many positional arguments",
         ),
-        (lambda: leaky_relu("a"), "'a' cannot take part in an expression of tensors"),
+        (lambda: leaky_relu("a"), "'a' cannot be an operand of a tensor expression"),
     ],
 )
 def test_invalid_rules_and_calls_are_rejected(call: Callable[[], object], message: str) -> None:
@@ -298,7 +298,7 @@ def test_invalid_rules_and_calls_are_rejected(call: Callable[[], object], messag
 
 @pytest.mark.parametrize("rules", [None, store, (store,), (store, None, None), (None, None)])
 def test_the_declaring_function_returns_two_rules(rules: Any) -> None:
-    with pytest.raises(oc.CodeError, match="the declaration of `gives` returns `forward, gradient`"):
+    with pytest.raises(oc.CodeError, match="the declaration of `gives` must return `forward, gradient`"):
 
         @oc.defop()
         def gives(x):
@@ -310,7 +310,7 @@ def test_with_required_settings_slots_are_checked_at_the_first_call() -> None:
     def power(x, *, by):
         return (lambda v, w: None), None
 
-    with pytest.raises(oc.CodeError, match="`w` is no slot of `forward` in `power`"):
+    with pytest.raises(oc.CodeError, match="`w` is not a slot of `forward` in `power`"):
         power(oc.tensor(A), by=2)
 
 
@@ -396,7 +396,7 @@ def test_data_types_of_inputs() -> None:
     assert masked(caught) == "`scaled` takes float as `x`\n  x    n: 3 int32  data, file.py:N\n  fix  convert it"
     with pytest.raises(oc.DtypeError, match="^`scaled` takes int or bool as `xs`"):
         fn(x, x)
-    with pytest.raises(oc.CodeError, match="^'real' is no class of types; there are any, float, int, signed"):
+    with pytest.raises(oc.CodeError, match="^'real' is not a class of types; the classes are any, float, int, signed"):
         scaled(inputs={"x": "real"})
 
 
@@ -445,7 +445,7 @@ def test_defaults_follow_from_inputs_and_settings(oracle: Any) -> None:
     np.testing.assert_allclose(oracle(damped(x)), A * A / 3)
     np.testing.assert_allclose(oracle(damped(x, 2.0, limit=2)), A)
     np.testing.assert_allclose(oracle(damped(x, by=1.0)), A * A)
-    with pytest.raises(oc.CodeError, match="^`circular`: the defaults of `a`, `b` wait for each other$"):
+    with pytest.raises(oc.CodeError, match="^`circular`: the defaults of `a`, `b` depend on each other$"):
 
         @oc.defop()
         def circular(x, *, a=d.follows(lambda b: b), b=d.follows(lambda a: a)):  # noqa: B008
@@ -738,7 +738,7 @@ def test_results_have_different_names(outputs: Any) -> None:
 
 
 def test_with_samples_slots_are_checked_at_the_declaration() -> None:
-    with pytest.raises(oc.CodeError, match="`w` is no slot of `forward` in `power`"):
+    with pytest.raises(oc.CodeError, match="`w` is not a slot of `forward` in `power`"):
 
         @oc.defop(samples=[d.sample(d.Draw(), by=2)])
         def power(x, *, by):

@@ -140,23 +140,23 @@ def test_a_settled_leaf_is_as_weak_as_before() -> None:
 REFUSALS = {
     "twice": (
         lambda x: x.with_dtype("float16").with_dtype("bfloat16"),
-        r"`x` \(.*\) is float16, settled by with_dtype \(.*\); with_dtype \(.*\) asks for bfloat16",
+        r"`x` \(.*\) is float16, settled by with_dtype \(.*\); with_dtype \(.*\) requests bfloat16",
     ),
     "read already": (
         lambda x: ((s := x + 1), s * 2, s.with_dtype("float16")),
-        r"`s` \(.*\) is float32, settled by `mul` \(test_dtypes.py:\d+\); with_dtype \(.*\) asks for float16",
+        r"`s` \(.*\) is float32, settled by `mul` \(test_dtypes.py:\d+\); with_dtype \(.*\) requests float16",
     ),
     "asked already": (
         lambda x: (x.dtype, x.with_dtype("float16")),
-        r"`x` \(.*\) is float32, settled by its use \(test_dtypes.py:\d+\); with_dtype .* asks for float16",
+        r"`x` \(.*\) is float32, settled by its use \(test_dtypes.py:\d+\); with_dtype .* requests float16",
     ),
     "said where it was made": (
         lambda _: oc.tensor(HALF).with_dtype("float32"),
-        r"`data` \(.*\) is float16, settled by its creation; with_dtype .* asks for float32",
+        r"`data` \(.*\) is float16, settled by its creation; with_dtype .* requests float32",
     ),
     "relied on by a leaf": (
         lambda x: ((y := x * 2), x.dtype, y.with_dtype("float16")),
-        r"`y` \(.*\) is float32, settled by `x` \(.*\); with_dtype .* asks for float16",
+        r"`y` \(.*\) is float32, settled by `x` \(.*\); with_dtype .* requests float16",
     ),
     "of another kind": (
         lambda x: x.with_dtype("int32"),

@@ -273,12 +273,12 @@ AXIS = "an axis is a size"
         ),
         (
             oc.DtypeError,
-            "a parameter has a gradient and so a float type, not int32; convert, or give `dtype=`",
+            "a parameter must have a float type, not int32; convert the value, or give `dtype=`",
             lambda: oc.param("w", dtype="int32"),
         ),
         (
             oc.DtypeError,
-            "a parameter has a gradient and so a float type, not int64; convert, or give `dtype=`",
+            "a parameter must have a float type, not int64; convert the value, or give `dtype=`",
             lambda: oc.param("w", np.array([1, 2])),
         ),
         (oc.DtypeError, "oc.full takes a number, not 'a'", lambda: oc.full("a")),
@@ -307,16 +307,18 @@ AXIS = "an axis is a size"
             "batch axes of a literal must be outside its output and input axes",
             lambda: oc.tensor([oc.batch(1, 2)]),
         ),
-        (oc.DataError, "a literal holds numbers at its innermost level; [2] is no number", lambda: oc.tensor([1, [2]])),
+        (oc.DataError, "a literal contains numbers at its innermost level; [2] is not a number",
+         lambda: oc.tensor([1, [2]])),
         (
             oc.DataError,
-            "a literal holds numbers at its innermost level; True is no number",
+            "a literal contains numbers at its innermost level; True is not a number",
             lambda: oc.tensor([1, True]),
         ),
-        (oc.DataError, "a literal holds numbers at its innermost level; None is no number", lambda: oc.tensor([None])),
-        (oc.DataError, "a literal holds numbers at its innermost level; 'a' is no number", lambda: oc.param(["a"])),
-        (oc.DataError, "a literal holds numbers at its innermost level; 1j is no number", lambda: oc.tensor([1j])),
-        (oc.DataError, "a literal holds integers beyond 64 bits", lambda: oc.tensor([10**30])),
+        (oc.DataError, "a literal contains numbers at its innermost level; None is not a number",
+         lambda: oc.tensor([None])),
+        (oc.DataError, "a literal contains numbers at its innermost level; 'a' is not a number", lambda: oc.param(["a"])),
+        (oc.DataError, "a literal contains numbers at its innermost level; 1j is not a number", lambda: oc.tensor([1j])),
+        (oc.DataError, "a literal contains integers beyond 64 bits", lambda: oc.tensor([10**30])),
         (
             oc.CodeError,
             "the nesting of a literal determines its axes; `batch_axes` and `input_axes` are for arrays",
@@ -364,15 +366,16 @@ AXIS = "an axis is a size"
         (oc.ShapeError, f"input axis 1 of `w` is True: {AXIS}", lambda: oc.param("w", i=[True]).dims),
         (oc.ShapeError, f"batch axis 1 of `w` is None: {AXIS}", lambda: oc.param("w", b=[None]).dims),
         (oc.ShapeError, f"output axis 1 of `w` is (3, 'rgb'): {AXIS}", lambda: oc.param("w", o=[(3, "rgb")]).dims),
-        (oc.ShapeError, "output axis 1 of `w` has the unit '': a unit is a word", lambda: oc.param("w", o=[("", 3)])),
+        (oc.ShapeError, "output axis 1 of `w` has the unit '': a unit must be a word",
+         lambda: oc.param("w", o=[("", 3)])),
         # names, initializers, symbols
         (
             oc.CodeError,
-            "oc.param takes a label and an initial value; the label is a text, not 1",
+            "oc.param takes a label and an initial value; the label must be a string, not 1",
             lambda: oc.param(1, 2),
         ),
-        (oc.CodeError, "a label is a text, not 3", lambda: oc.placeholder(3)),
-        (oc.CodeError, "a label is a text, not 3", lambda: oc.node(3)),
+        (oc.CodeError, "a label must be a string, not 3", lambda: oc.placeholder(3)),
+        (oc.CodeError, "a label must be a string, not 3", lambda: oc.node(3)),
         (
             oc.CodeError,
             "oc.full has no argument 'nope'; sizes are given by b, batch, i, input, o, output, shape",
@@ -384,7 +387,7 @@ AXIS = "an axis is a size"
         (oc.CodeError, "symbol `n` has an empty range: 5 <= n < 5", lambda: oc.symbol("n", 5, 5)),
         (
             oc.CodeError,
-            "a symbol is called by a plain identifier, since calls name it; not 'n m'",
+            "the name of a symbol must be a plain identifier, which calls use as a keyword; not 'n m'",
             lambda: oc.symbol("n m", 0, 5),
         ),
         (
@@ -401,7 +404,7 @@ def test_errors_of_leaves(
 
 
 def test_a_product_of_sizes_that_no_memory_holds_is_refused_and_the_session_goes_on(oracle: Any) -> None:
-    with pytest.raises(oc.ShapeError, match=re.escape("which no memory holds")):
+    with pytest.raises(oc.ShapeError, match=re.escape("more than any memory can hold")):
         _ = oc.param("w", o=[2**40, 2**40], i=[]).dims
     assert oracle(oc.tensor([1.0]) + 1).tolist() == [2]
 

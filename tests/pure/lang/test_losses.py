@@ -82,13 +82,13 @@ are `..o..` in a cross-entropy
   log_softmax  4|3                  result, test_losses.py:N
   t            4|...->              placeholder, test_losses.py:N
   x            4|3                  placeholder, test_losses.py:N
-  fix          class ids are integers, so give the target dtype=oc.int32; a distribution has a share for every class"""
+  fix          class ids are integers, so give the target dtype=oc.int32; a distribution has a value for every class"""
 ONE_SHARE = """\
 output axis 1 of `x` is 3, but output axis 1 of `t` is 1
   in   cross_entropy(x, t)  test_losses.py:N
   t    4|...->1             placeholder, test_losses.py:N
   x    4|3                  placeholder, test_losses.py:N
-  fix  class ids are integers, so give the target dtype=oc.int32; a distribution has a share for every class"""
+  fix  class ids are integers, so give the target dtype=oc.int32; a distribution has a value for every class"""
 PAIRS = """\
 the batch row of `x` is 4, but the batch row of `t` is empty: they must have equally many axes, since both are `...` \
 in a loss
@@ -122,7 +122,7 @@ def test_unequal_shapes_are_refused(
 def test_class_ids_in_an_open_placeholder_are_refused_when_set() -> None:
     t = oc.placeholder("t")
     assert oc.cross_entropy(oc.tensor(np.ones((4, 3)), batch_axes=1), t).dims == (4,)
-    message = r"`t` has the sizes \(4, 3\), and .* \(4,\)\n  fix  if these are class ids, give `t` dtype=oc.int32$"
+    message = r"`t` has the sizes \(4, 3\), but .* \(4,\)\n  fix  if these are class ids, give `t` dtype=oc.int32$"
     with oc.Context("numpy") as ctx, pytest.raises(oc.ShapeError, match=message):
         ctx[t] = np.array([0, 1, 2, 0])
 
@@ -130,8 +130,8 @@ def test_class_ids_in_an_open_placeholder_are_refused_when_set() -> None:
 @pytest.mark.parametrize(
     ("target", "ignore", "error", "message"),
     [
-        (IDS, 1.5, oc.DtypeError, "`ignore` is a class id, an integer, not 1.5"),
-        (IDS, True, oc.DtypeError, "`ignore` is a class id, an integer, not True"),
+        (IDS, 1.5, oc.DtypeError, "`ignore` must be an integer class id, not 1.5"),
+        (IDS, True, oc.DtypeError, "`ignore` must be an integer class id, not True"),
         (SCORES, 1, oc.CodeError, "`ignore` is a class id, and `data` holds distributions; give it dtype=oc.int32"),
     ],
 )

@@ -208,15 +208,15 @@ def test_captured_sizes(oracle: Any) -> None:
     [
         (
             lambda x: oc.einsum("i=>i", x, reduce="sub"),
-            "reduce='sub' is not an associative and commutative operation; there are add, mul, max, min, and, or",
+            "reduce='sub' is not an associative and commutative operation; these are add, mul, max, min, and, or",
         ),
         (
             lambda x: oc.einsum("i=>i", x, reduce=3),
-            "reduce=3 is not an associative and commutative operation; there are add, mul, max, min, and, or",
+            "reduce=3 is not an associative and commutative operation; these are add, mul, max, min, and, or",
         ),
         (
             lambda x: oc.einsum("i;i;i=>i", x, x, x, combine="sub"),
-            "combine='sub' is no primitive of 3 operands; there are add, mul, max, min, and, or, where, fma",
+            "combine='sub' is not a primitive of 3 operands; these are add, mul, max, min, and, or, where, fma",
         ),
         (lambda x: x.sum(k=3), "names such as 'k' belong to a spec: x.sum(spec, ...)"),
     ],
@@ -290,7 +290,7 @@ the spec has 2 operands, and 1 is given
     "a name that is not there": (
         lambda x, y: oc.einsum("ij => ji", x, k=3),
         """
-`k`, given as k=3, is no name of the spec: its names are `i`, `j`
+`k`, given as k=3, is not a name of the spec: its names are `i`, `j`
   ij => ji
   fix  leave `k` out, or write it where it belongs
 """,
@@ -298,7 +298,7 @@ the spec has 2 operands, and 1 is given
     "a name where there are none": (
         lambda x, y: oc.einsum("=>", 1.0, k=3),
         """
-`k`, given as k=3, is no name of the spec: it has no names
+`k`, given as k=3, is not a name of the spec: it has no names
   =>
   fix  leave `k` out
 """,
@@ -306,17 +306,17 @@ the spec has 2 operands, and 1 is given
     "a misspelt name": (
         lambda x, y: oc.einsum("height, width => width", x, hieght=3),
         """
-`hieght`, given as hieght=3, is no name of the spec: its names are `height`, `width`
+`hieght`, given as hieght=3, is not a name of the spec: its names are `height`, `width`
   height, width => width
-  fix  write height=..., if that is meant
+  fix  write height=..., if this is the intent
 """,
     ),
     "a name of letters that are axes": (
         lambda x, y: oc.einsum("...|head => ...|head", x, head=3),
         """
-`head`, given as head=3, is no name of the spec: its names are `h`, `e`, `a`, `d`
+`head`, given as head=3, is not a name of the spec: its names are `h`, `e`, `a`, `d`
   ...|head => ...|head
-  fix  put a comma into the spec, be it a trailing one, to make names whole words
+  fix  put a comma into the spec, for example at its end, to make names whole words
 """,
     ),
     "a truth value": (

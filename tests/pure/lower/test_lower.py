@@ -398,15 +398,15 @@ REFUSED: list[tuple[Callable[[], Comp], type[Exception], str]] = [
     (
         lambda: assign(node("x", 2), at(Sym("batch no", 0, 1, SymKind.STATIC)), Number(1)),
         CodeError,
-        "a static symbol is called 'batch no'; name it with letters, digits and underscores",
+        "a static symbol has the invalid name 'batch no'; use letters, digits and underscores",
     ),
     (lambda: assign(node("x", 2), at(I), Number(1)), CodeError, "`i` is not a loop of the piece that uses it"),
     (lambda: assign(node("x", 2), at(I), Number(1), I, I), CodeError, "a piece has a duplicate loop: i, i"),
-    (lambda: assign(node("x", 2), at(), Number(1)), CodeError, "`x` has 1 axes, and is written at 0 indices"),
+    (lambda: assign(node("x", 2), at(), Number(1)), CodeError, "`x` has 1 axes, but is written with 0 indices"),
     (
         lambda: assign(node("x", 2), at(I), read(node("y", 2), I, I), I),
         CodeError,
-        "`y` has 1 axes, and is read at 2 indices",
+        "`y` has 1 axes, but is read with 2 indices",
     ),
     (
         lambda: assign(node("x", 2), at(I), Number(1), I, op=BY_NAME["lt"], clear=True),

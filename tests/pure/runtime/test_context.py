@@ -94,7 +94,7 @@ def test_a_static_symbol_picks_a_slice(build, ctx):
         np.testing.assert_array_equal(ctx.get(y), data[value])
     for arguments, error, says in [
         ({}, CodeError, r"routine `pick` needs the symbol `n`, e.g. pick\(n=0\)"),
-        ({"n": 5}, DataError, "symbol `n` of routine `pick` holds 0 <= n < 5, and is given as 5"),
+        ({"n": 5}, DataError, "symbol `n` of routine `pick` must satisfy 0 <= n < 5, but is 5"),
         ({"n": -1}, DataError, "given as -1"),
         ({"n": True}, CodeError, "is an integer, not True"),
         ({"n": 1.0}, CodeError, "is an integer, not 1.0"),
@@ -120,7 +120,7 @@ def test_a_routine_without_symbols_takes_none(build, ctx):
     x, y = build.node("x", 3), build.result("y", 3)
     routine = ctx.compile_comp(build.pointwise(y, "neg", x), name="plain")
     ctx.set(x, 1)
-    with pytest.raises(CodeError, match="routine `plain` has no symbols, so `n`is given"):
+    with pytest.raises(CodeError, match="routine `plain` has no symbols, but `n` is given"):
         routine(n=3)
 
 
@@ -136,7 +136,7 @@ def test_uninitialized_input_raises_when_run(build, ctx):
         " uses it, or set ctx[w] = array; `x`: it was never set; set ctx[x] = array"
     )
     ctx.set(nodes["w"], 1)
-    with pytest.raises(UninitializedError, match=r"written: `x`"):
+    with pytest.raises(UninitializedError, match=r"nodes: `x`"):
         step()
     assert not ctx.is_initialized(nodes["y"])
     ctx.set(nodes["x"], 1)
@@ -462,7 +462,7 @@ def test_close_frees_memory(build):
 
 def test_contexts_and_routines_are_neither_copied_nor_pickled(build, ctx):
     _, step = layer(build, ctx)
-    for value_, says in ((ctx, "read the values of tensors"), (step, "compile it anew")):
+    for value_, says in ((ctx, "read the values of tensors"), (step, "compile it in the other process")):
         for act in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(CodeError, match=says):
                 act(value_)

@@ -107,15 +107,15 @@ def test_non_code_raises(ctx, w):
     for wrong, says in [
         (w, "is a tensor, not code; the code that computes it is its `.forward`"),
         (lambda: w, "is a tensor, not code"),
-        (3, "code is wanted, such as tensor.forward"),
-        (lambda: 3, "code is wanted"),
-        (None, "code is wanted"),
+        (3, "expected code, such as tensor.forward"),
+        (lambda: 3, "expected code"),
+        (None, "expected code"),
     ]:
         with pytest.raises(CodeError, match=says):
             ctx.compile(wrong)
     with pytest.raises(CodeError, match=r"ctx.init takes a tensor, a block or code"):
         ctx.init(3)
-    with pytest.raises(CodeError, match="a tensor or a node is wanted, not 'h'"):
+    with pytest.raises(CodeError, match="expected a tensor or a node, not 'h'"):
         ctx.compile(w.init_params, keep=["h"])
 
 
@@ -125,7 +125,7 @@ def test_symbols_of_run(ctx):
     y = data[n] * 2
     ctx.run(y.forward, n=2)
     np.testing.assert_array_equal(ctx[y], [8, 10])
-    with pytest.raises(DataError, match="0 <= n < 3, and is given as 3"):
+    with pytest.raises(DataError, match="0 <= n < 3, but is 3"):
         ctx.run(y.forward, n=3)
 
 

@@ -82,7 +82,7 @@ def command() -> tuple[str, ...]:
         args = _split_command(setting.value, setting.source)
         path = shutil.which(args[0])
         if path is None:
-            raise BackendUnavailable(f"there is no C compiler `{args[0]}`, asked for by {setting.source}")
+            raise BackendUnavailable(f"the C compiler `{args[0]}`, requested by {setting.source}, is not installed")
         return (path, *args[1:])
     for name in CANDIDATES:
         path = shutil.which(name)
@@ -100,7 +100,7 @@ def _split_command(text: str, source: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise BackendUnavailable(f"the C compiler `{text}`, asked for by {source}, cannot be read: {error}") from None
+        raise BackendUnavailable(f"the C compiler `{text}`, requested by {source}, cannot be read: {error}") from None
 
 
 def toolchain() -> Toolchain:
@@ -181,7 +181,7 @@ def run(argv: Sequence[str], folder: Path, text: str | None = None) -> tuple[int
         _kill(process)
         if isinstance(reason, subprocess.TimeoutExpired):
             raise CompileError(
-                _failure_message(argv, f"did not end within {seconds} s (`compile_seconds`)", text)
+                _failure_message(argv, f"did not finish within {seconds} s (`compile_seconds`)", text)
             ) from None
         raise
     return process.returncode, out, err

@@ -108,7 +108,7 @@ def import_array(array: Any, stream: int) -> ImportedArray:
         device = tensor.device_type, tensor.device_id
         return ImportedArray((tensor.data or 0) + tensor.byte_offset, device, dims, dtypes[0], release)
     release()
-    problem = "is not contiguous" if dtypes else f"is of a type that is unknown here, {tensor.code}/{tensor.bits} bits"
+    problem = "is not contiguous" if dtypes else f"has an unsupported type, {tensor.code}/{tensor.bits} bits"
     raise DataError(f"the array {problem}")
 
 

@@ -219,9 +219,9 @@ class Driver:
         if status == OUT_OF_MEMORY:
             return OutOfMemory(message)
         if status in BINARY_ERRORS.values():
-            return CompileError(f"the CUDA driver refused the code of a kernel: {message}")
+            return CompileError(f"the CUDA driver rejected the code of a kernel: {message}")
         if status in DEVICE_LOST_ERRORS.values():
-            self.closed = f"the GPU can no longer be used by this process, and what it held is lost: {message}"
+            self.closed = f"the GPU can no longer be used by this process, and its contents are lost: {message}"
             return DeviceLost(self.closed)
         return BackendError(f"the CUDA driver failed: {message}")
 
@@ -273,7 +273,7 @@ def open_driver(functions: Functions) -> Driver:
         raise BackendUnavailable(f"no GPU can be used: {error}") from None
     if version < MIN_VERSION:
         version_text = "{}.{}".format(*divmod(version // 10, 100))
-        raise BackendUnavailable(f"the CUDA driver supports version {version_text}, and 12.0 is needed")
+        raise BackendUnavailable(f"the CUDA driver supports version {version_text}, but 12.0 is required")
     if count == 0:
         raise BackendUnavailable("the CUDA driver finds no GPU")
     after_fork_in_child(partial(_after_fork, driver))
@@ -282,8 +282,8 @@ def open_driver(functions: Functions) -> Driver:
 
 def _after_fork(driver: Driver) -> None:
     driver.closed = (
-        "this process was forked from one that used a GPU, and CUDA does not follow it: "
-        'start it with multiprocessing\'s method "spawn"'
+        "this process was forked from one that used a GPU, and CUDA cannot be used after a fork: "
+        'use the start method "spawn" of multiprocessing'
     )
 
 

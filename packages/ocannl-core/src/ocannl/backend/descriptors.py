@@ -80,4 +80,4 @@ def probe(info: BackendInfo) -> str | None:
         return f"its probe failed with {exception_summary(cause)}"
     if reason is None:
         return None
-    return str(reason) or "it does not say why"
+    return str(reason) or "it gives no reason"

@@ -46,7 +46,7 @@ def unsafe_plugins(candidates: Iterable[Candidate]) -> dict[Candidate, str]:
                 _verdicts[candidate] = None
                 _write_cache(cache_entries[candidate])
             else:
-                timeout_reason = f"it did not answer within {TIMEOUT_SECONDS:g} seconds"
+                timeout_reason = f"it did not respond within {TIMEOUT_SECONDS:g} seconds"
                 _verdicts[candidate] = reason = timeout_reason if outcome.status is None else outcome.reason
                 _log.warning(
                     "backend `%s` of %s is passed over: %s; repair it or run: pip uninstall %s",

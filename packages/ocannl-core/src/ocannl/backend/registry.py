@@ -132,7 +132,7 @@ def resolve(name: str | None = None) -> Backend:
     """
     choice = BACKEND.resolve(name)
     if choice.value is not None:
-        return _load_named(choice.value, "" if choice.source == "argument" else f" (asked for by {choice.source})")
+        return _load_named(choice.value, "" if choice.source == "argument" else f" (requested by {choice.source})")
     errors: list[BackendError] = []
     for info, candidate in usable_backends():
         try:

@@ -28,7 +28,7 @@ class WriteOnce(Generic[T]):
         elif self._assignment[0] != value:
             current, first_author = self._assignment
             raise self._error(f"{_author_name(self.subject)} is {current}, settled by {_author_name(first_author)}; "
-                              f"{_author_name(author)} asks for {value}")  # fmt: skip
+                              f"{_author_name(author)} requests {value}")  # fmt: skip
         return value
 
     @property

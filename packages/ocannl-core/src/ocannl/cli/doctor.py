@@ -63,6 +63,7 @@ def examine(names: Sequence[str], limit_seconds: float, probe: str = PROBE) -> l
 
 def _report(name: str, outcome: ProcessResult, limit_seconds: float) -> BackendReport:
     if outcome.status is None:
-        return BackendReport(name, False, f"it did not respond within {limit_seconds:g} seconds; use --limit to raise the limit")
+        reason = f"it did not respond within {limit_seconds:g} seconds; use --limit to raise the limit"
+        return BackendReport(name, False, reason)
     works = outcome.status == 0 and bool(outcome.stdout_line)
     return BackendReport(name, works, outcome.reason, outcome.status == UNAVAILABLE)

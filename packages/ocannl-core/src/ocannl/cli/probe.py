@@ -99,7 +99,7 @@ def _pointwise(target: TNode, op: Op, *operands: TNode | int) -> Assign:
 def probe_backend(name: str) -> str:
     """Tests a backend and returns a one-line summary. Raises: OcannlError for the first wrong result."""
     open_backend(name)
-    with settings(cache=False):  # so that the compiler itself is tested
+    with settings(cache=False, on_defect="raise"):  # so that the compiler itself is tested
         context = Context(name)
         precisions = context.backend.capabilities.precisions
         if unknown := sorted(precisions - {p.name for p in PRECISIONS}):

@@ -139,7 +139,7 @@ def _scan(text: str, pattern: re.Pattern[str]) -> tuple[_Token, ...]:
 
 CHARACTER_ERRORS = {  # character: reason, fix
     "&": ("`&` is reserved", ""),
-    "-": ("`-` is only valid in `->`", "write `->` between input and output axes; an offset is added, never subtracted"),
+    "-": ("`-` is only valid in `->`", "write `->` between input and output axes; offsets are added, never subtracted"),
     ">": ("`>` is only valid in `=>` and `->`", "write `=>` and `->` without blanks inside"),
     "_": ("a name starts with a letter", "write `_` by itself for an axis without a name"),
     ")": ("this parenthesis was never opened", ""),

@@ -138,6 +138,6 @@ def check_cells(shape: Owner) -> None:
     if 0 not in sizes and prod(sizes) > MAX_CELLS:
         product = "*".join(map(str, sizes))
         raise Mismatch(
-            f"`{shape.provenance.label}` would have {product} cells, which no memory holds",
+            f"`{shape.provenance.label}` would have {product} cells, more than any memory can hold",
             dims=axes, owners=(shape,), fix="make an axis smaller",
         )  # fmt: skip

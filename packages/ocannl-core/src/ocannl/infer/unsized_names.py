@@ -48,12 +48,12 @@ def missing_size(spec: Spec, name: str) -> tuple[str, str]:
     text = spec.text or str(spec)
     if name in spec.row_vars():
         written = "..." if is_ellipsis(name, text) else print_row_var(name)
-        problem = f"`{written}` stands only in the result of `{text}`: nothing says which axes these are"
+        problem = f"`{written}` stands only in the result of `{text}`: its axes are not determined"
         return problem, f"write `{written}` in an operand, or leave it out"
     axes = (axis for shape in spec.operands for _, row in shape.rows for axis in row.axes)
     window = next((axis for axis in axes if isinstance(axis, Window) and name in axis_labels(axis)), None)
     if window is None:
-        problem = f"`{name}` stands only in the result of `{text}`: nothing says how large that axis is"
+        problem = f"`{name}` stands only in the result of `{text}`: its size is not determined"
         return problem, f"give its size, {name}=..., or write `{name}` in an operand"
     problem = f"`{print_window(window)}` does not say how large `{name}` is in `{text}`"
     if window.padding is Padding.SAME:

@@ -54,7 +54,7 @@ def _shapes(result: Any) -> Any:
         case dict(): return {name: _shapes(item) for name, item in result.items()}
         case tuple() if hasattr(result, "_make"): return result._make(map(_shapes, result))
         case tuple() | list(): return type(result)(map(_shapes, result))
-        case _: raise CodeError(f"the function gave {result!r}, where a tensor is wanted"[:200])
+        case _: raise CodeError(f"the function returned {result!r} instead of a tensor"[:200])
 
 
 def rows_of_shape(shape: Any) -> dict[str, list[Any] | None]:
@@ -66,16 +66,16 @@ def rows_of_shape(shape: Any) -> dict[str, list[Any] | None]:
         return _rows_of_spec(parse_shape(shape), shape)
     if isinstance(sizes := getattr(shape, "shape", shape), tuple | list):  # arrays have no axis kinds
         return {"batch": [], "input": [], "output": list(sizes)}
-    raise ShapeError(f"{shape!r} is no shape: write a text such as '32|784->10', or a tuple of sizes")
+    raise ShapeError(f"{shape!r} is not a shape: write a string such as '32|784->10', or a tuple of sizes")
 
 
 def _rows_of_spec(spec: ShapeSpec, text: str) -> dict[str, list[Any] | None]:
     rows: dict[str, list[Any] | None] = {}
     for kind, row in spec.rows:
         if row.var is not None and row.axes:
-            raise ShapeError(f"{text!r}: a row is written whole, or as `...` to be inferred")
+            raise ShapeError(f"{text!r}: a row is given completely, or inferred, written as `...`")
         if not all(isinstance(axis, Fixed) for axis in row.axes):
-            raise ShapeError(f"{text!r}: a shape holds sizes, not names")
+            raise ShapeError(f"{text!r}: a shape contains sizes, not names")
         rows[kind] = None if row.var is not None else [a.index for a in row.axes if isinstance(a, Fixed)]
     return rows
 

@@ -94,7 +94,7 @@ class _RenamedLoops:
         if sym.kind is SymKind.STATIC:
             return sym
         if sym not in self.renamed:
-            raise CodeError(f"`{sym.name}` is not a loop of the piece that mentions it")
+            raise CodeError(f"`{sym.name}` is not a loop of the piece that uses it")
         return self.renamed[sym]
 
 
@@ -198,7 +198,8 @@ class _Lowerer:
                 buf = self._merge_buf(node) if merge else source if node is lhs else self._node_bufs[node]
                 indices = scope.at(at)
                 if len(indices) != len(buf.shape):
-                    raise CodeError(f"`{node.label}` has {len(buf.shape)} axes, and is read at {len(indices)} indices")
+                    axes = len(buf.shape)
+                    raise CodeError(f"`{node.label}` has {axes} axes, but is read with {len(indices)} indices")
                 cond = TRUE
                 if outside is not None:
                     for index, size in zip(indices, buf.shape, strict=True):
@@ -220,9 +221,9 @@ def _check(assign: Assign) -> None:
         raise CodeError(f"`{op}` cannot accumulate into `{lhs.label}`: it takes {op.arity} operands, not 2")
     for piece in assign.pieces:
         if len({*piece.loops, *(p.sym for p in piece.indirect)}) != len(piece.loops) + len(piece.indirect):
-            raise CodeError("a piece runs over one loop twice: " + ", ".join(s.name for s in piece.loops))
+            raise CodeError("a piece has a duplicate loop: " + ", ".join(s.name for s in piece.loops))
         if len(piece.indices) != len(lhs.dims):
-            raise CodeError(f"`{lhs.label}` has {len(lhs.dims)} axes, and is written at {len(piece.indices)} indices")
+            raise CodeError(f"`{lhs.label}` has {len(lhs.dims)} axes, but is written with {len(piece.indices)} indices")
 
 
 def _order(piece: Piece, sequential: bool) -> tuple[Sym, ...]:

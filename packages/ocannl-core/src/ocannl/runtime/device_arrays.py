@@ -203,9 +203,9 @@ class Arrays:
     def copy_from_device(self, node: TNode, where: Location, dims: tuple[int, ...], kind: np.dtype[Any]) -> None:
         """Copies an array of another library on the same device to the node."""
         if dims != node.dims:
-            raise ShapeError(f"`{node.label}` has the sizes {node.dims}, and the array that is to set it {dims}")
+            raise ShapeError(f"`{node.label}` has the sizes {node.dims}, but the assigned array has {dims}")
         if kind != node.precision.numpy:
-            raise DtypeError(f"`{node.label}` is of type {node.precision}, and the array is of type {kind}: convert it")
+            raise DtypeError(f"`{node.label}` is of type {node.precision}, but the array is of type {kind}: convert it")
         resident = self._residents[node]
         if resident.readers:
             self.before_write((resident,))

@@ -110,17 +110,17 @@ def require_private(path: Path) -> None:
 def _read_verified(path: Path, key: str) -> Record:
     require_private(path)
     if not stat.S_ISREG(os.lstat(path).st_mode):
-        raise ValueError("it is no file")
+        raise ValueError("it is not a regular file")
     content = path.read_bytes()
     if path.name != _name(key, content):
-        raise ValueError("its content is not what its name says")
+        raise ValueError("its content does not match its name")
     start = len(MAGIC) + HEADER_LENGTH_BYTES
     if not content.startswith(MAGIC) or len(content) < start:
-        raise ValueError("it is no record")
+        raise ValueError("it is not a cache entry")
     end = start + int.from_bytes(content[len(MAGIC) : start], "little")
     header = json.loads(content[start:end].decode())
     if not isinstance(header, dict) or end > len(content):
-        raise ValueError("its header is broken")
+        raise ValueError("its header is damaged")
     return Record(header, content[end:])
 
 

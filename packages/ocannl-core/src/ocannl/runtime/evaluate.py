@@ -55,13 +55,14 @@ def evaluate(outputs: Any, feeds: Feeds = EMPTY_MAPPING, ctx: Context | None = N
         name = key.name if isinstance(key, Symbol) else key
         matches = [key] if isinstance(key, Tensor) else [t for t in inputs if t.label == name]
         if len(matches) > 1:
-            raise CodeError(f"{len(matches)} inputs are called `{name}`; give the tensor itself in its stead")
+            raise CodeError(f"{len(matches)} inputs are called `{name}`; pass the tensor itself instead")
         if matches:
             context[matches[0]] = value
         elif isinstance(name, str) and isinstance(value, int | np.integer):
             symbols[name] = value
         else:
-            raise CodeError(f"no input is called {name!r}; there are {', '.join(t.label for t in inputs) or 'none'}")
+            labels = ", ".join(t.label for t in inputs) or "none"
+            raise CodeError(f"there is no input {name!r}; the inputs are {labels}")
     context.init(parameters(*roots))
     with no_grad():
         # copies, because evaluating a tensor must not change its placement

@@ -20,7 +20,7 @@ def array_for_node(value: object, label: str, dims: tuple[int, ...], precision: 
     if array.shape == dims:
         return np.asarray(_convert(array, label, precision), order="C")
     if array.ndim:
-        problem = f"`{label}` has the sizes {dims}, and the array that is to set it {array.shape}"
+        problem = f"`{label}` has the sizes {dims}, but the assigned array has {array.shape}"
         takes_ids = precision.is_float and array.dtype.kind in "iu" and array.ndim < len(dims)
         raise ShapeError(problem + f"\n  fix  if these are class ids, give `{label}` dtype=oc.int32" * takes_ids)
     return np.full(dims, _convert(array, label, precision))
@@ -33,9 +33,9 @@ def _array(value: object, label: str) -> Array:
         else:
             array = np.asarray(value)
     except (ValueError, TypeError, BufferError) as error:
-        raise DataError(f"what is to set `{label}` is no array of numbers: {error}") from None
+        raise DataError(f"the value assigned to `{label}` is not an array of numbers: {error}") from None
     if array.dtype == object:
-        raise DataError(f"what is to set `{label}` is no array of numbers: {type(value).__name__}")
+        raise DataError(f"the value assigned to `{label}` is not an array of numbers: {type(value).__name__}")
     if array.dtype.kind not in "biuf" and array.dtype not in _SUPPORTED_DTYPES:
         raise DtypeError(f"`{label}` takes real numbers, not {array.dtype}")
     return array
@@ -53,7 +53,7 @@ def _convert(array: Array, label: str, precision: Precision) -> Array:
             lost = _out_of_range(array, label, precision)
     if np.any(lost):
         example = array[lost].reshape(-1)[0]
-        raise DataError(f"`{label}` is of type {precision}, which has no room for {example}")
+        raise DataError(f"`{label}` is of type {precision}, which cannot represent {example}")
     return out
 
 
@@ -66,7 +66,7 @@ def _out_of_range(array: Array, label: str, precision: Precision) -> Array:
     if _is_float(array):
         wide = array.astype(np.float64)
         if not np.all(wide == np.trunc(wide)):  # false for NaN
-            raise DtypeError(f"`{label}` is of type {precision}, and the values given are not all whole numbers")
+            raise DtypeError(f"`{label}` is of type {precision}, but the assigned values are not all integers")
         if precision.family is Family.BOOL:
             return np.asarray((wide != 0) & (wide != 1))
         info = np.iinfo(precision.numpy)

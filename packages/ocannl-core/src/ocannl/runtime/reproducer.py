@@ -152,7 +152,7 @@ def read(path: Path) -> Reproducer:
     except RecursionError:
         raise ValueError("the file is nested too deeply") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError(f"the file is no reproducer: it does not begin with the format {FORMAT!r}")
+        raise ValueError(f"the file is not a reproducer: it does not begin with the format {FORMAT!r}")
     try:
         proc = load(document["program"])
         nodes = nodes_of(proc)

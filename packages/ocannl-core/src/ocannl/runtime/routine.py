@@ -87,7 +87,7 @@ class Routine:
                 value = self._integer(name, symbols)
             if not sym.lo <= value <= sym.hi:
                 bounds = f"{sym.lo} <= {name} < {sym.hi + 1}"
-                raise DataError(f"symbol `{name}` of routine `{self.name}` holds {bounds}, and is given as {value}")
+                raise DataError(f"symbol `{name}` of routine `{self.name}` must satisfy {bounds}, but is {value}")
             values.append(value)
         if len(symbols) > len(values):
             self._refuse_unknown(symbols)
@@ -104,7 +104,7 @@ class Routine:
     def _refuse_unknown(self, symbols: Mapping[str, object]) -> None:
         name = next(n for n in symbols if n not in self._syms)
         if not self._syms:
-            raise CodeError(f"routine `{self.name}` has no symbols, so `{name}` means nothing to it")
+            raise CodeError(f"routine `{self.name}` has no symbols, but `{name}` is given")
         close = difflib.get_close_matches(name, self._syms, 1)
         hint = f"did you mean `{close[0]}`?" if close else f"it has {', '.join(self._syms)}"
         raise CodeError(f"routine `{self.name}` has no symbol `{name}`; {hint}")
@@ -151,7 +151,7 @@ class Routine:
         return f"<routine {self.name}({symbols}) on {self._context.backend.name}>"
 
     def __reduce__(self) -> str:
-        raise CodeError(f"routine `{self.name}` is bound to memory of this process; compile it anew where it is needed")
+        raise CodeError(f"routine `{self.name}` is bound to memory of this process; compile it in the other process")
 
 
 class DirectRoutine(Routine):

@@ -122,7 +122,7 @@ class Transfer:
         return f"<{self.name}>"
 
     def __reduce__(self) -> str:
-        raise CodeError(f"`{self.name}` is bound to memory of this process; make it anew where it is needed")
+        raise CodeError(f"`{self.name}` is bound to memory of this process; create it in the other process")
 
 
 def transfer(node: object, src: Context, dst: Context, into: str = "merge") -> Transfer:
@@ -133,9 +133,9 @@ def transfer(node: object, src: Context, dst: Context, into: str = "merge") -> T
     """
     for context in (src, dst):
         if not isinstance(context, Context):
-            raise CodeError(f"a transfer goes from a context to a context, not {context!r}")
+            raise CodeError(f"the source and destination of a transfer must be contexts, not {context!r}")
     if into not in ("merge", "node"):
-        raise CodeError(f'a transfer goes into the "merge" buffer or the "node" itself, not {into!r}')
+        raise CodeError(f'the `into` of a transfer must be "merge" or "node", not {into!r}')
     if src is dst and into == "node":
-        raise CodeError("a transfer of a node into itself would do nothing; give two contexts")
+        raise CodeError("the source and destination of a transfer must be different contexts")
     return Transfer(node_of(node), src, dst, into == "merge")

@@ -16,7 +16,7 @@ Feed = Mapping[Any, Any]
 def bind_feed(ctx: Context, feed: Feed) -> dict[str, Any]:
     """Sets the placeholders of a step and returns the values of its symbols."""
     if not isinstance(feed, Mapping):
-        raise CodeError(f"a batch is a mapping from placeholders to arrays, {{x: xs, t: ts}}, not {feed!r}"[:200])
+        raise CodeError(f"a batch must be a mapping from placeholders to arrays, {{x: xs, t: ts}}, not {feed!r}"[:200])
     for key, value in feed.items():
         if not isinstance(key, Symbol):
             ctx[key] = value

@@ -92,13 +92,13 @@ def fit(
 
 def _check_arguments(batches: object, epochs: object, shuffle: int | None) -> None:
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
-        raise CodeError(f"the number of epochs is an integer of at least 1, not {epochs!r}")
+        raise CodeError(f"the number of epochs must be an integer of at least 1, not {epochs!r}")
     if isinstance(batches, Symbol):
         return
     if not isinstance(batches, Iterable):
-        raise CodeError(f"batches are a static symbol, or one mapping for each step, not {batches!r}")
+        raise CodeError(f"batches must be a static symbol, or one mapping for each step, not {batches!r}")
     if isinstance(batches, Iterator) and epochs > 1:
-        raise CodeError("an iterator of batches serves one epoch only; give a list of batches for several epochs")
+        raise CodeError("an iterator of batches can be used for one epoch only; pass a list for several epochs")
     if shuffle is not None and not isinstance(batches, Sequence):
         raise CodeError("only a symbol or a list of batches can be shuffled")
 

@@ -24,7 +24,8 @@ from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.ops.reductions import all_
 from ocannl.lang.record.code import Code, seq, titled
 from ocannl.lang.record.recorder import cd
-from ocannl.train.step import grad_update, trainable_parameters
+from ocannl.train.parameters import trainable_parameters
+from ocannl.train.step import grad_update
 
 where = PRIMITIVES["where"]
 
@@ -45,8 +46,8 @@ class LossScale:
     ) -> None:
         if not (1 <= initial < inf and 1 <= growth < inf and 0 < backoff < 1 and interval >= 1):
             raise CodeError(
-                "a loss scale starts as at least 1, grows by a factor of at least 1 after at least one step, and "
-                f"shrinks by one between 0 and 1; not {initial=}, {growth=}, {interval=}, {backoff=}"
+                "a loss scale requires finite initial >= 1 and growth >= 1, 0 < backoff < 1 and interval >= 1; "
+                f"not {initial=}, {growth=}, {backoff=}, {interval=}"
             )
         self.growth, self.backoff, self.interval = growth, backoff, interval
         self.value = node("loss_scale", init=initial, dtype=float32, batch=[], input=[], output=[])
@@ -67,7 +68,7 @@ class LossScale:
         code: Code
         with cd() as code:
             self._is_finite["=:"] = 1
-            for p in trainable_parameters(loss):
+            for p in trainable_parameters(loss).values():
                 self._is_finite &= all_(is_finite(p.grad))
         return code
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.ir.precision import float32, promote
+from ocannl.lang.core.formulas import convert
 from ocannl.lang.core.leaves import state_like
 from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.ops.elementwise_decorator import cellwise
 from ocannl.lang.record.code import Code, seq, titled
 from ocannl.lang.record.recorder import cd
+from ocannl.train.parameters import Trained, trainable_parameters
+from ocannl.train.rates import Rate, rate_of
 
 
 def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:
@@ -21,18 +25,13 @@ def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:
     """
     if not isinstance(loss, Tensor) or not loss.has_gradient:
         name = f"`{loss.label}`" if isinstance(loss, Tensor) else repr(loss)
-        raise CodeError(f"{name} has no gradient: a loss depends on a parameter, and is built outside oc.no_grad()")
+        raise CodeError(f"{name} has no gradient: a loss must depend on a parameter and be built outside oc.no_grad()")
     assert loss.grad is not None
     with cd() as seed:
         loss.grad["=:"] = 1.0 if scale is None else scale
-    divided = [] if scale is None else [_divide_gradient(p, scale) for p in trainable_parameters(loss)]
+    divided = [] if scale is None else [_divide_gradient(p, scale) for p in trainable_parameters(loss).values()]
     code = seq(loss.forward, loss.zero_grads, seed, loss.backprop, *divided)
     return titled(lambda: f"{loss.label} grad update", code)
-
-
-def trainable_parameters(loss: Tensor) -> list[Tensor]:
-    """The parameters of the loss that have a gradient, which excludes those created inside `oc.no_grad()`."""
-    return [p for p in loss.params.values() if p.has_gradient]
 
 
 @cd
@@ -48,26 +47,32 @@ def _divide_gradient(p: Tensor, scale: Tensor | float) -> None:
 
 @cd
 def sgd_one(
-    p: Tensor, *, learning_rate: Tensor | float, momentum: float = 0.0, weight_decay: float = 0.0,
+    p: Tensor, *, path: str, learning_rate: Tensor | float, momentum: float = 0.0, weight_decay: float = 0.0,
     nesterov: bool = False,
 ) -> None:  # fmt: skip
     """The update of one parameter. Source: Sutskever, Martens, Dahl, Hinton 2013, in the variant of PyTorch."""
     delta: Tensor = p.grad if not weight_decay else p.grad + weight_decay * p  # type: ignore[assignment]
     if momentum:
-        velocity = state_like("sgd_momentum", p, promote(p.dtype, float32))
+        velocity = state_like(f"sgd_momentum.{path}", p, promote(p.dtype, float32))
         velocity[...] = momentum * velocity + delta
         delta = delta + momentum * velocity if nesterov else velocity
-    p -= learning_rate * delta
+    if not isinstance(learning_rate, Tensor):
+        p -= learning_rate * delta
+        return
+    kind = promote(p.dtype, float32)
+    p -= cellwise("sgd", lambda rate, d: convert(rate, kind) * d, learning_rate, delta)
 
 
 def sgd(
-    loss: Tensor, learning_rate: Tensor | float, *, momentum: float = 0.0, weight_decay: float = 0.0,
+    loss: Tensor, learning_rate: Rate, *, params: Trained = None, momentum: float = 0.0, weight_decay: float = 0.0,
     nesterov: bool = False,
 ) -> Code:  # fmt: skip
-    """A step of stochastic gradient descent for the trainable parameters of `loss`, from their current gradients."""
-    rate = learning_rate
-    updates = [
-        sgd_one(p, learning_rate=rate, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
-        for p in trainable_parameters(loss)
-    ]
-    return titled(lambda: f"{loss.label} sgd update", seq(*updates))
+    """A step of stochastic gradient descent from the current gradients of `loss`.
+
+    It updates the parameters that these gradients reach, or `params`: a block, or some of the parameters. The learning
+    rate is a number, a tensor without axes, whose code is part of the step, or a schedule.
+    """
+    code, rate = rate_of(learning_rate, "sgd")
+    settings = {"learning_rate": rate, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
+    updates = [sgd_one(p, path=path, **settings) for path, p in trainable_parameters(loss, params).items()]
+    return titled(lambda: f"{loss.label} sgd update", seq(code, *updates))

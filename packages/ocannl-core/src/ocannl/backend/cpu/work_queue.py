@@ -45,7 +45,7 @@ class QueueEvent:
     def synchronize(self) -> None:
         self.done.wait()
         if self.error is not None:
-            raise BackendError(f"work that this waits for has failed: {self.error}") from self.error
+            raise BackendError(f"a dependency of this work failed: {self.error}") from self.error
 
 
 class WorkQueue:
@@ -137,7 +137,7 @@ class WorkQueue:
         lost, broken = bool(self._waiting) or self._running, self._broken
         self._reset()
         self._control.cancelled = False
-        self._broken = BackendError("this process was forked while work waited in a queue") if lost else broken
+        self._broken = BackendError("this process was forked while work was queued") if lost else broken
 
 
 _queues: weakref.WeakSet[WorkQueue] = weakref.WeakSet()

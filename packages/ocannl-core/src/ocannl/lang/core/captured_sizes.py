@@ -64,5 +64,5 @@ class Dim(Operators["Tensor"]):
 
 def _checked_dim(value: object) -> Dim:
     if not isinstance(value, Dim):
-        raise CodeError(f"an oc.Dim is wanted, not {value!r}; set a known size with `set`")
+        raise CodeError(f"expected an oc.Dim, not {value!r}; set a known size with `set`")
     return value

@@ -34,11 +34,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 def checked_label(label: object) -> str:
     """A label given by a user: any text that can be encoded. Raises: CodeError for anything else."""
     if not isinstance(label, str) or not label:
-        raise CodeError(f"a label is a text, not {label!r}")
+        raise CodeError(f"a label must be a string, not {label!r}")
     try:
         label.encode()
     except UnicodeEncodeError:
-        raise CodeError(f"the label {label!r} holds half of a character") from None
+        raise CodeError(f"the label {label!r} contains an unpaired surrogate") from None
     return label
 
 

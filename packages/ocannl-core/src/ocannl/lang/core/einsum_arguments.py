@@ -47,7 +47,7 @@ def split_names(parsed: Spec, spec: str, names: Mapping[str, Any]) -> tuple[dict
     for name, value in names.items():
         if name not in spec_names and name not in ellipses:
             has = f"its names are {', '.join(f'`{n}`' for n in spec_names)}" if spec_names else "it has no names"
-            problem = f"`{name}`, given as {name}={value!r}, is no name of the spec: {has}"[:200]
+            problem = f"`{name}`, given as {name}={value!r}, is not a name of the spec: {has}"[:200]
             raise spec_error(problem, spec, None, table((), suggestion(name, spec, spec_names)))
         if isinstance(value, Dim):
             captures[ellipses.get(name, name)] = value.cell
@@ -76,9 +76,9 @@ def suggestion(name: str, spec: str, spec_names: Sequence[str]) -> str:
     """A fix for an unknown name: a similar name, or a hint at the notation."""
     close = difflib.get_close_matches(name, spec_names, 1)
     if close:
-        return f"write {close[0]}=..., if that is meant"
+        return f"write {close[0]}=..., if this is the intent"
     if len(name) > 1 and name in spec:
-        return "put a comma into the spec, be it a trailing one, to make names whole words"
+        return "put a comma into the spec, for example at its end, to make names whole words"
     return f"leave `{name}` out" + (", or write it where it belongs" if spec_names else "")
 
 

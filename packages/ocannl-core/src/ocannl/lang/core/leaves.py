@@ -62,7 +62,7 @@ def tensor(
     name = leaf_name(label, "data", call_site)
     parameter_label = name.label if name.is_named else "tensor"
     if isinstance(data, Tensor):
-        raise CodeError(f"`{data.label}` is a tensor already")
+        raise CodeError(f"`{data.label}` is already a tensor")
     if is_bool(data):
         raise bool_error()
     if is_number(data) and units:
@@ -152,10 +152,10 @@ def embed(value: object) -> Tensor:
     if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return tensor(value)
     if isinstance(value, TNode):
-        raise CodeError(f"`{value.label}` is a node; in expressions the tensor itself stands for its value")
+        raise CodeError(f"`{value.label}` is a node; use the tensor itself in expressions")
     if isinstance(value, list | tuple):
-        raise CodeError(f"a literal takes part in expressions as oc.tensor({value!r})"[:200])
-    raise CodeError(f"{value!r} cannot take part in an expression of tensors"[:200])
+        raise CodeError(f"a literal must be converted to a tensor in expressions: oc.tensor({value!r})"[:200])
+    raise CodeError(f"{value!r} cannot be an operand of a tensor expression"[:200])
 
 
 def placeholder(
@@ -205,7 +205,7 @@ def node(
     if any(row is not None for row in rows.values()):
         rows = {name: [] if row is None else row for name, row in rows.items()}
     if not is_number(init):
-        raise DtypeError(f"oc.node starts as a number, not as {init!r}")
+        raise DtypeError(f"`init` of oc.node must be a number, not {init!r}")
     return leaf(name, Role.STATE, kind, rows, contents=Constant(python_number(init)))
 
 

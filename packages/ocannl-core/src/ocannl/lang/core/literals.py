@@ -50,7 +50,7 @@ def python_number(value: Any) -> int | float:
         as_float = float(value)
         return int(value) if isinstance(value, numbers.Integral) else as_float
     except OverflowError:
-        raise DataError("a number beyond all floats cannot be an element of a tensor") from None
+        raise DataError("a number beyond the range of floats cannot be an element of a tensor") from None
 
 
 def is_literal(data: object) -> bool:
@@ -100,7 +100,7 @@ class IndexFunction:
         try:
             return np.array(np.broadcast_to(result, dims), precision.numpy, order="C")
         except ValueError:
-            raise DataError(f"the function of oc.init gave the shape {result.shape} for the dims {dims}") from None
+            raise DataError(f"the function of oc.init returned the shape {result.shape} for the dims {dims}") from None
 
 
 def as_array(data: object, dtype: object = None) -> NDArray[Any]:
@@ -165,7 +165,7 @@ def parse_literal(data: object) -> tuple[NDArray[Any], dict[Kind, list[int]]]:
     order = sorted(range(len(levels)), key=lambda n: ("batch", "output", "input").index(levels[n][0]))
     array = np.array(flat, np.float64 if any(isinstance(v, float) for v in flat) else None)
     if array.dtype == object:
-        raise DataError("a literal holds integers beyond 64 bits")
+        raise DataError("a literal contains integers beyond 64 bits")
     shaped = array.reshape([size for _, size in levels]).transpose(order)
     rows: dict[Kind, list[int]] = {kind: [size for k, size in levels if k == kind] for kind in KINDS}
     return shaped, rows
@@ -174,7 +174,7 @@ def parse_literal(data: object) -> tuple[NDArray[Any], dict[Kind, list[int]]]:
 def _flatten(data: object, levels: list[tuple[Kind, int]], depth: int, out: list[float]) -> None:
     if depth == len(levels):
         if is_bool(data) or not isinstance(data, numbers.Real):
-            raise DataError(f"a literal holds numbers at its innermost level; {data!r} is no number")
+            raise DataError(f"a literal contains numbers at its innermost level; {data!r} is not a number")
         out.append(python_number(data))
         return
     kind, size = levels[depth]

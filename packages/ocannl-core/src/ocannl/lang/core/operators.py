@@ -131,7 +131,7 @@ class Operators(Methods, Generic[Result]):
         return str(self)
 
     def __index__(self) -> NoReturn:
-        raise CodeError("a tensor is no index; x[n] takes an int or a static symbol (oc.symbol)")
+        raise CodeError("a tensor cannot be an index; x[n] takes an int or a static symbol (oc.symbol)")
 
     def __copy__(self) -> NoReturn:
         raise CodeError("tensors cannot be copied; share them, or read values, as in ctx[t]")

@@ -57,7 +57,7 @@ def param(
     """
     if label is not None and not isinstance(label, str):
         if init is not None:
-            raise CodeError(f"oc.param takes a label and an initial value; the label is a text, not {label!r}")
+            raise CodeError(f"oc.param takes a label and an initial value; the label must be a string, not {label!r}")
         label, init = None, label
     request = _ParameterRequest(
         leaf_name(label, "param", site()),
@@ -113,13 +113,14 @@ def _initial_value(init: object, request: _ParameterRequest) -> _InitialValue:
         return replace(default, expression=init, kind=init.typing.current if adopts_type else request.kind)
     if callable(init):
         name = blocks.function_name(init, "lambda")
-        raise CodeError(f"`{name}` is no initial value; call initializers, oc.uniform(); wrap functions, oc.init(fn)")
+        fix = "call initializers, oc.uniform(), and wrap functions, oc.init(fn)"
+        raise CodeError(f"`{name}` is not an initial value; {fix}")
     return _exact_value(init, request)
 
 
 def _define_parameter(request: _ParameterRequest, value: _InitialValue) -> Tensor:
     if value.kind is not None and not value.kind.is_float:
-        raise DtypeError(f"a parameter has a gradient and so a float type, not {value.kind}; convert, or give `dtype=`")
+        raise DtypeError(f"a parameter must have a float type, not {value.kind}; convert the value, or give `dtype=`")
     rows = value.rows if value.rows["batch"] is not None else {**value.rows, "batch": []}
     name = request.name
     recalled = blocks.recalled_parameter(name.label)

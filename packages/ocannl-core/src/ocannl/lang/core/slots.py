@@ -35,7 +35,8 @@ def parse_assignment(text: object) -> tuple[Op | None, bool]:
         if sign in ACCUMULATORS:
             return BY_NAME[ACCUMULATORS[sign]], clear
     signs = " ".join(f"={a}" for a in ACCUMULATORS)
-    raise CodeError(f"{text!r} is not an assignment; there are =: (store) and {signs}, each also as =: with that sign")
+    expected = f"the assignments are =: (store) and {signs}, and each of these after =:"
+    raise CodeError(f"{text!r} is not an assignment; {expected}")
 
 
 @dataclass(frozen=True, slots=True)

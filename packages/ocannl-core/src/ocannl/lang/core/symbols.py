@@ -30,7 +30,7 @@ class Symbol(Sym, Operators["Tensor"]):
 def symbol(name: str, low: int, high: int) -> Symbol:
     """A static index `low <= name < high`, passed to each call of a routine: `step(n=3)`."""
     if not isinstance(name, str) or identifier(name) != name or keyword.iskeyword(name):
-        raise CodeError(f"a symbol is called by a plain identifier, since calls name it; not {name!r}")
+        raise CodeError(f"the name of a symbol must be a plain identifier, which calls use as a keyword; not {name!r}")
     try:
         if isinstance(low, bool) or isinstance(high, bool):
             raise TypeError

@@ -215,8 +215,12 @@ class Tensor(Operators["Tensor"]):
 
     @property
     def params(self) -> Mapping[str, Tensor]:
-        """The parameters this tensor depends on, by path, in order of creation."""
-        return graph.parameters(self)
+        """The parameters that gradients of this tensor reach, by path, in order of creation.
+
+        Those behind `oc.stop_gradient`, and in what was built inside `oc.no_grad()`, are not among them; `init_params`
+        and `find` know these too.
+        """
+        return graph.differentiable_parameters(self)
 
     @property
     def forward(self) -> Code:
@@ -245,7 +249,7 @@ class Tensor(Operators["Tensor"]):
 
     def find(self, path: str) -> Tensor:
         """The parameter at a path such as `layers.0.w`, or the tensor with this label in the graph."""
-        params = self.params
+        params = graph.parameters(self)
         if path in params:
             return params[path]
         labelled = [t for t in graph.ancestors([self]) if t.label == path]

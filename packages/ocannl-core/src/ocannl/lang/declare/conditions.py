@@ -47,7 +47,7 @@ class Condition:
         return replace(self, text=f"not ({self.text})", test=lambda arguments: _negation(test(arguments)), fix="")
 
     def __bool__(self) -> bool:
-        raise CodeError("conditions are joined by & | ~, and compared in pairs; they have no truth value before a call")
+        raise CodeError("conditions have no truth value before a call; combine them with & | ~, and compare pairs")
 
 
 def all_of(*conditions: Condition) -> Condition:

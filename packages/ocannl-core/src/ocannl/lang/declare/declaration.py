@@ -95,7 +95,7 @@ class Declaration:
         shape = self._resolve_rule(self.shape, arguments)
         shapes = shape if isinstance(shape, tuple) else (shape,) * len(self.outputs)
         if len(shapes) != len(self.outputs):
-            raise CodeError(f"`{self.title}` has {len(self.outputs)} outputs, and axes for {len(shapes)}")
+            raise CodeError(f"`{self.title}` has {len(self.outputs)} outputs, but axes for {len(shapes)}")
         return tuple(logic_of(s, operands) for s in shapes)
 
     def precisions(self, arguments: Arguments) -> tuple[Precision | None, ...]:

@@ -85,7 +85,7 @@ def _checked_title(function: Callable[..., Any], arguments: DefopArguments) -> s
     for identifier in (title, arguments.namespace or "operations"):
         if not isinstance(identifier, str) or not identifier.isidentifier():
             pair = f"{title!r} and {arguments.namespace!r}"
-            raise CodeError(f"the names of operations and namespaces are identifiers, not {pair}")
+            raise CodeError(f"the names of operations and namespaces must be identifiers, not {pair}")
     if not isinstance(arguments.doc, str):
         raise CodeError(f"`doc` of `{title}` is a text, not {arguments.doc!r}")
     return cast("str", title)
@@ -105,7 +105,7 @@ def _referenced_names(
 
 def _check_kinds(kinds: tuple[object, ...], names: tuple[str, ...], title: str) -> None:
     if len(kinds) != len(names):
-        raise CodeError(f"`{title}` has {len(names)} outputs, and types for {len(kinds)}")
+        raise CodeError(f"`{title}` has {len(names)} outputs, but types for {len(kinds)}")
     for dtype in kinds:
         if dtype is not None and not inspect.isfunction(dtype):
             precision(dtype)
@@ -180,7 +180,7 @@ def _outputs(value: object, title: str) -> tuple[str, ...]:
         raise CodeError(f"outputs of `{title}` are different names such as ('v', 'w'), not {value!r}")
     for number, n in enumerate(names):
         if SLOT.fullmatch(n) and (number, n) != (0, "v"):
-            raise CodeError(f"`{n}` is a slot of `{title}` already; call the output something else")
+            raise CodeError(f"`{n}` is already a slot of `{title}`; rename the output")
     return names
 
 

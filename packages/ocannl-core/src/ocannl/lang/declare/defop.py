@@ -135,7 +135,7 @@ def _apply(declared: Declaration, arguments: Arguments, label: str | None) -> An
 
 def _size(declared: Declaration, name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise CodeError(f"`{declared.title}`: `{name}` is a size in its spec, and not {value!r}")
+        raise CodeError(f"`{declared.title}`: `{name}` is a size in its spec, so it must be an integer, not {value!r}")
     return int(value)
 
 

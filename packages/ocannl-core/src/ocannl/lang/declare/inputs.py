@@ -76,7 +76,7 @@ class Input:
     def __post_init__(self) -> None:
         for kind in self.kinds:
             if kind not in KINDS:
-                raise CodeError(f"{kind!r} is no class of types; there are {', '.join(KINDS)}")
+                raise CodeError(f"{kind!r} is not a class of types; the classes are {', '.join(KINDS)}")
 
     @property
     def kinds(self) -> list[str]:

@@ -148,7 +148,8 @@ def _slots_read(
     for name in names:
         if name not in slots:
             arity = f"{operands} operand{'s' * (operands != 1)}"
-            raise CodeError(f"`{name}` is not a slot of `{role}` in `{title}`; with {arity} the slots are {' '.join(slots)}")
+            slot_names = " ".join(slots)
+            raise CodeError(f"`{name}` is not a slot of `{role}` in `{title}`; with {arity} the slots are {slot_names}")
     return {name: slots[name] for name in names}
 
 

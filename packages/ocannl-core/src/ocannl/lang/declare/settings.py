@@ -80,7 +80,7 @@ def resolve_defaults(values: dict[str, Any], title: str) -> dict[str, Any]:
     while waiting:
         ready = {name: d for name, d in waiting.items() if all(n in resolved for n in d.names)}
         if not ready:
-            raise CodeError(f"`{title}`: the defaults of {', '.join(f'`{n}`' for n in waiting)} wait for each other")
+            raise CodeError(f"`{title}`: the defaults of {', '.join(f'`{n}`' for n in waiting)} depend on each other")
         resolved |= {name: d.compute(*(resolved[n] for n in d.names)) for name, d in ready.items()}
         waiting = {name: d for name, d in waiting.items() if name not in ready}
     return {name: resolved[name] for name in values}

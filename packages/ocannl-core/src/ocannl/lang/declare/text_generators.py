@@ -32,7 +32,7 @@ def generator(name: str) -> Generator:
         return GENERATORS[name]
     installed = {entry.name: entry for entry in plugins.entry_points(GROUP)}
     if name not in installed:
-        raise PluginError(f"there is no generator `{name}`; there are {', '.join([*GENERATORS, *sorted(installed)])}")
+        raise PluginError(f"unknown generator `{name}`; there are {', '.join([*GENERATORS, *sorted(installed)])}")
     entry = installed[name]
     try:
         loaded: Any = entry.load()
@@ -40,7 +40,7 @@ def generator(name: str) -> Generator:
         problem = f"cannot be imported: {plugins.exception_summary(cause)}"
         raise PluginError(f"generator `{name}` of {distribution_of(entry)} {problem}") from cause
     if not callable(loaded):
-        problem = f"is {loaded!r}, and no function from rows to text"
+        problem = f"is {loaded!r}, not a function from rows to text"
         raise PluginError(f"generator `{name}` of {distribution_of(entry)} {problem}")
     function: Generator = loaded
     return function

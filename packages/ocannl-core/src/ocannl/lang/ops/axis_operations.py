@@ -33,7 +33,7 @@ def single_axis(x: object, spec: str | None, names: dict[str, Any], title: str) 
     axes = axes_to_reduce(x, spec, names, title, OUTPUT_AXIS)
     count = axis_count(axes.x, OUTPUT)
     if spec is None and count not in (None, 1):
-        problem = f"`{title}` goes along one axis, and `{axes.x.label}` has {count} output axes"
+        problem = f"`{title}` operates along one axis, but `{axes.x.label}` has {count} output axes"
         raise CodeError(f'{problem}: give a spec that removes one of them, such as "...|a,b => ...|a"')
     operand, result = axes.logic.spec.operands[0], axes.logic.spec.result
     all_names, remaining = Spec((operand,), result), Spec((), result)
@@ -42,7 +42,7 @@ def single_axis(x: object, spec: str | None, names: dict[str, Any], title: str) 
     plain = {axis.name for _, row in operand.rows for axis in row.axes if isinstance(axis, Label)}
     if len(removed) != 1 or removed[0] not in plain:
         listed = ", ".join("`...`" if name.startswith("...") else f"`{name}`" for name in removed) or "none"
-        raise CodeError(f"`{title}` goes along one axis, the one that its spec removes; {spec!r} removes {listed}")
+        raise CodeError(f"`{title}` operates along the one axis that its spec removes, but {spec!r} removes {listed}")
     return axes, removed[0]
 
 
@@ -116,7 +116,7 @@ def roll(x: object, shift: int, spec: str | None = None, **names: Any) -> Tensor
     Raises: CodeError unless the spec removes exactly one axis and the shift is an integer; ShapeError.
     """
     if is_bool(shift) or not isinstance(shift, int | np.integer):
-        raise CodeError(f"the shift of oc.roll is an integer, and not {shift!r}")
+        raise CodeError(f"the shift of oc.roll must be an integer, not {shift!r}")
     axes, axis = single_axis(x, spec, names, "roll")
 
     def rotated_cell(v: Term, source: Term, target: Term, size: int) -> Term:
@@ -138,7 +138,7 @@ def _define_arg_extreme(name: str, op: Op, doc: str) -> Callable[..., Tensor]:
 
         def first_match(v: Term, extreme: Term, position: Term) -> Term:
             if positions.dims == (0,):
-                raise ShapeError(f"`{name}` of `{axes.x.label}`: an axis of no cells has no {doc}")
+                raise ShapeError(f"`{name}` of `{axes.x.label}`: an axis of size 0 has no {doc}")
             return term("where", term("eq", v, extreme) | term("ne", v, v), position, _NO_INDEX)
 
         logic = einsum(Spec((operand, result, axis_spec(axis)), result))

@@ -41,8 +41,8 @@ def refuse_loss(lhs: Tensor, accum: Op | None, kind: Precision, value: str) -> N
     if accum is not None and accum.domain is Domain.FLOAT:
         kind, value = float32, f"the result of `{accum}`"
     if kind.is_float:
-        fix = f"x.astype(oc.{into}) cuts fractions off, x.round().astype(oc.{into}) rounds"
-        raise DtypeError(f"`{lhs.label}` is of type {into}, and {value} is of type {kind}: it may lose its fractions"
+        fix = f"x.astype(oc.{into}) truncates, x.round().astype(oc.{into}) rounds"
+        raise DtypeError(f"`{lhs.label}` is of type {into}, but {value} is of type {kind}: fractions may be lost"
                          f"\n  fix  choose a conversion: {fix}")  # fmt: skip
 
 

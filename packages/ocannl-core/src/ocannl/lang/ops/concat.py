@@ -72,7 +72,7 @@ def stack(tensors: Any, axis: Kind = "output") -> Tensor:
     Raises: CodeError for an unknown kind of axis; DataError unless `tensors` is a nonempty list; ShapeError.
     """
     if axis not in _NEW_AXIS_SPECS:
-        raise CodeError(f"`axis` is the kind of the new axis, 'batch', 'input' or 'output'; not {axis!r}")
+        raise CodeError(f"`axis` must be 'batch', 'input' or 'output', not {axis!r}")
     if not isinstance(tensors, list | tuple) or not tensors:
         raise DataError(f"oc.stack takes a list of at least one tensor, not {tensors!r}"[:200])
     parts = [embed(t) for t in tensors]

@@ -82,7 +82,7 @@ def _pooling(axes: Sequence[str], reduce: Callable[..., Tensor]) -> Callable[...
 def _channels(groups: int) -> tuple[str, str, dict[str, Any]]:
     """The specs of input and output channels, and the sizes that they name; groups do not mix."""
     if is_bool(groups) or not isinstance(groups, int | np.integer) or groups < 1:
-        raise CodeError(f"`groups` is a positive integer, and not {groups!r}")
+        raise CodeError(f"`groups` must be a positive integer, not {groups!r}")
     return ("ic", "oc", {}) if groups == 1 else ("(groups ic)", "(groups oc)", {"groups": int(groups)})
 
 

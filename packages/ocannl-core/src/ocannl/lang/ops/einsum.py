@@ -98,7 +98,7 @@ def _accumulator(name: object) -> Op:
     op = BY_NAME.get(name) if isinstance(name, str) else None
     if op is None or not op.monoid:
         monoids = ", ".join(o.name for o in OPS if o.monoid)
-        raise CodeError(f"reduce={name!r} is not an associative and commutative operation; there are {monoids}")
+        raise CodeError(f"reduce={name!r} is not an associative and commutative operation; these are {monoids}")
     return op
 
 
@@ -111,7 +111,7 @@ def _combiner(name: object, operands: int) -> Callable[..., Term]:
     if op is not None and op.monoid:
         return lambda *xs: fold(lambda x, y: formulas.apply(op.name, x, y), xs)
     names = ", ".join(o.name for o in OPS if o.arity == operands or (o.monoid and o.arity == 2))
-    raise CodeError(f"combine={name!r} is no primitive of {operands} operands; there are {names}")
+    raise CodeError(f"combine={name!r} is not a primitive of {operands} operands; these are {names}")
 
 
 OP_NAMES = {v: k for k, v in PYTHON_NAMES.items()}
@@ -128,7 +128,7 @@ def batch_slice(x: Tensor, index: object) -> Tensor:
         raise CodeError(f"`{x.label}[...]` takes an int or a static symbol (oc.symbol), not {index!r}")
     position: int | Sym = index if isinstance(index, Symbol) else int(index)
     if isinstance(position, int) and position < 0:
-        raise CodeError(f"`{x.label}[{position}]`: an index counts from the front; sizes may not be known yet")
+        raise CodeError(f"`{x.label}[{position}]`: an index must not be negative, since sizes may not be known yet")
     text = f"{{0}}[{position.name if isinstance(position, Sym) else position}]"
     return apply(contraction("slice", slice_batch(position), lambda v: v, None, text=text), [x])
 

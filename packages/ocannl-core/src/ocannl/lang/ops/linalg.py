@@ -103,7 +103,7 @@ _MATRIX = einsum_logic(parse("...|i,j; i; j => ...|i,j"))
 
 def _triangle(x: object, name: str, k: int, keeps: Callable[[Term], Term]) -> Tensor:
     if is_bool(k) or not isinstance(k, int | np.integer):
-        raise CodeError(f"oc.{name}: the offset of the diagonal is an integer, and not {k!r}")
+        raise CodeError(f"oc.{name}: the offset of the diagonal must be an integer, not {k!r}")
 
     def kept(v: Term, row: Term, column: Term) -> Term:
         return term("where", keeps(column - row), v, 0)

@@ -35,7 +35,7 @@ _DISTRIBUTION = Logic(
     "cross-entropy",
     parse("..b..|..o..; ..b..|..o.. => ..b..|"),
     (EQUAL, EQUAL),
-    fix="class ids are integers, so give the target dtype=oc.int32; a distribution has a share for every class",
+    fix="class ids are integers, so give the target dtype=oc.int32; a distribution has a value for every class",
 )
 _EXAMPLE = Logic("loss", Spec((ALL_ROWS, ALL_ROWS), ALL_ROWS), (EQUAL, EQUAL), needs_axes=False, fix=_SAME_SIZES)
 
@@ -63,7 +63,7 @@ def cross_entropy(logits: object, target: object, *, ignore: int | None = None) 
     if not scores.typing.is_float:
         raise DtypeError(f"`{scores.label}` holds scores, which are floats, and is of type {scores.typing.current}")
     if ignore is not None and (is_bool(ignore) or not isinstance(ignore, int | np.integer)):
-        raise DtypeError(f"`ignore` is a class id, an integer, not {ignore!r}")
+        raise DtypeError(f"`ignore` must be an integer class id, not {ignore!r}")
     log_probabilities = log_softmax(scores)
     if not labels.typing.is_float:
         return _cross_entropy_of_classes(log_probabilities, labels, None if ignore is None else int(ignore))

@@ -150,7 +150,7 @@ def norm(x: object, spec: str | None = None, *, ord: float = 2, **names: Any) ->
     Raises: CodeError for an `ord` other than these; EinsumSyntaxError; ShapeError.
     """
     if ord not in _NORMS:
-        raise CodeError(f"ord={ord!r} is no norm; there are 1, 2 and inf")
+        raise CodeError(f"ord={ord!r} is not supported; the norms are 1, 2 and inf")
     op, formula = _NORMS[ord]
     reduced = axes_to_reduce(x, spec, names, "norm").reduce(op, "norm", formula)
     return root_(reduced) if ord == 2 else reduced

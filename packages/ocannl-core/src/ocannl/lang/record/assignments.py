@@ -176,11 +176,11 @@ def assign(
     root = BY_NAME.get(op.rstrip("_")) if isinstance(op, str) else None
     if root is None or root.arity != len(rhs):
         primitives = ", ".join(o for o, row in BY_NAME.items() if row.arity == len(rhs))
-        raise CodeError(f"{op!r} is no primitive of {len(rhs)} operands; there are {primitives}")
+        raise CodeError(f"{op!r} is not a primitive of {len(rhs)} operands; these are {primitives}")
     into = None if accum is None else BY_NAME.get(accum)
     if accum is not None and (into is None or into.neutral is None):
         primitives = ", ".join(o for o, row in BY_NAME.items() if row.neutral is not None)
-        raise CodeError(f"accum={accum!r} does not accumulate; there are {primitives}")
+        raise CodeError(f"accum={accum!r} does not accumulate; the accumulations are {primitives}")
     if projections is not None and (logic is not None or not isinstance(projections, Projections)):
         raise CodeError(f"`projections=` takes t.projections, and no `logic=` beside it; not {projections!r}"[:200])
     operands = tuple(embed(x) for x in rhs)

@@ -85,7 +85,7 @@ class Recording(Code):
             recorder.set(None)
             raise CodeError(
                 f"`{self._frame.f_code.co_name}` was suspended inside its `with oc.cd(...)`, which would record "
-                "what is written here; end the recorder before `yield` and `await`"
+                "statements of its caller; end the recorder before `yield` and `await`"
             )
 
     def is_current(self, expression: Tensor) -> bool:
@@ -199,7 +199,7 @@ class comment:
     def __enter__(self) -> None:
         active = recorder.get()
         if not isinstance(active, Recording):
-            raise CodeError("oc.comment heads code inside `oc.cd`")
+            raise CodeError("oc.comment labels code inside `oc.cd`")
         self.active = active
         self.mark = len(active.entries)
 

@@ -84,7 +84,8 @@ class Statement:
             raise CodeError(f"`{self.text()}`: the projections have {len(all_dims) - 1} operands")
         for t, dims in zip(tensors, all_dims, strict=True):
             if t.dims != dims:
-                raise ShapeError(f"`{self.text()}`: `{t.label}` is {t.dims}, and the projections walk {dims}")
+                sizes = f"has the sizes {t.dims}, but the projections have {dims}"
+                raise ShapeError(f"`{self.text()}`: `{t.label}` {sizes}")
         return self.explicit_projections
 
 
