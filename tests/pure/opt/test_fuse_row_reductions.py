@@ -21,6 +21,7 @@ from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.parallel.split_reductions import choose_part_count, split_reductions
 from ocannl.opt.pipeline import optimize
+from ocannl.opt.schedule.schedule import schedule
 from ocannl.testing.evaluate import evaluate
 
 TARGET = Capabilities(vector_bytes=16)
@@ -64,8 +65,32 @@ def test_random_programs_compute_the_same(make: Callable[[Chain], Proc]) -> None
     assert found > 20
 
 
+@pytest.mark.parametrize("rows", [3, 7, 12, 23])
+def test_blocks_of_rows_compute_the_same(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A total, sums of columns and the largest numbers, which need no blocks."""
+    for name in ("MAX_ROW_ADDITIONS", "MAX_ADDITIONS_PER_TERM", "MAX_REDUCTION_PARTS", "MIN_REDUCTION_PARTS"):
+        monkeypatch.setattr(machine, name, 1)
+    monkeypatch.setattr(machine, "MAX_FUSION_SLOWDOWN", 1e9)
+    numbers = np.arange(5 * rows, dtype=np.float32).reshape(rows, 5) % 7 - 3
+    x = oc.tensor(numbers)
+    y = oc.einsum("i j; i => i j", x, oc.einsum("i j => i", x))
+    results = [y, y.sum(), oc.einsum("i j => j", y), y.max("i j => j")]
+    code = oc.seq(*(result.forward for result in results)).elaborate().comp
+    asked = {result.node: "asked" for result in results}
+    proc = optimize(lower(code, "step"), asked, TARGET, without=LATE | {"choose_layouts"})
+    proc = fuse_outer_loops(proc, TARGET, min_bytes_saved=0)
+    assert "_block in" in print_proc(proc) and carries(proc)
+    verify(proc, "optimized")
+    proc = parallelize(schedule(proc, TARGET), 1, 1)
+    verify(proc, "optimized")
+    arrays = {x.node: numbers}
+    wanted, actual = evaluate(code, arrays, {}, {}), interpret(proc, arrays, iteration_order=Random(rows))
+    for result in results:
+        assert np.array_equal(actual[result.node], wanted[result.node]), print_proc(proc)
+
+
 def test_parts_are_of_equal_length() -> None:
-    assert [choose_part_count(n) for n in (1, 7, 64, 96, 4096, 4099)] == [1, 7, 64, 48, 64, 1]
+    assert [choose_part_count(n) for n in (1, 7, 64, 96, 4096, 4099)] == [1, 7, 32, 32, 32, 1]
     counts = {n: choose_part_count(n) for n in range(1, 500)}
     assert all(n % count == 0 and count <= machine.MAX_REDUCTION_PARTS for n, count in counts.items())
 

@@ -51,6 +51,15 @@ def test_any_plan_computes_equal_results(seeds: range, max_ops: int, monkeypatch
                 assert np.array_equal(got[node], array), f"{text}{print_proc(proc)}\n{array}\n{got[node]}"
 
 
+@pytest.mark.parametrize("max_additions", [2, 3, 5, 12])
+def test_blocks_of_sums_compute_equal_results(
+    seeds: range, max_additions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "MAX_ADDITIONS_PER_TERM", max_additions)
+    monkeypatch.setattr(machine, "MAX_ADDITIONS_PER_STEP", max_additions - 1)
+    test_any_plan_computes_equal_results(seeds, machine.MAX_UNROLLED_EPILOGUE_OPS, monkeypatch)
+
+
 def test_statements_of_groups_are_recognized(seeds: range) -> None:
     for seed in seeds:
         sample = group(Random(seed)).group

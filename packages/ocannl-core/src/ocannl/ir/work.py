@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from ocannl.ir.loops import Apply, BindIndex, Body, Expr, For, If, Local, MemorySpace, Stmt, Store, Update
 from ocannl.ir.ops import Domain
 from ocannl.ir.walk import walk
@@ -35,7 +37,13 @@ def stmt_work(stmt: Stmt, store_cost: int = 1) -> int:
 def max_trip_count(loop: For) -> int:
     """Upper bound of the trip count."""
     low, high = loop.lo.constant, loop.hi.constant
-    extent = loop.sym.extent if low is None or high is None else max(0, high - low + 1)
+    if low is not None and high is not None:
+        return -(-max(0, high - low + 1) // loop.step)
+    extent = loop.sym.extent
+    for first, last in product(loop.lo.quotients, loop.hi.quotients):
+        distance = last[0] - first[0]
+        if first[1] == last[1] == 1 and all(sym.extent for sym in distance.syms):
+            extent = min(extent, max(0, distance.range()[1] + 1))
     return -(-extent // loop.step)
 
 

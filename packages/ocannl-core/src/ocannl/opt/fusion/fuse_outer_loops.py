@@ -17,8 +17,9 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, group_of, is_matmul_li
 from ocannl.opt.analysis.nests import bound_names, is_parallel_loop, loads, wrap_in_loops
 from ocannl.opt.analysis.substitution import map_statements, substitute_statements
 from ocannl.opt.fusion.fused_nest import FusedNest, are_dependent, equal_loops, inner_groups
-from ocannl.opt.fusion.row_reductions import fused_row_reduction, with_partial_sums
+from ocannl.opt.fusion.row_reductions import fused_row_reduction, row_blocks, with_partial_sums
 from ocannl.opt.parallel.split_reductions import choose_part_count
+from ocannl.opt.schedule.loop_generation.blocked_summation import nest_levels
 from ocannl.opt.schedule.plan.cost_model import best_tile
 from ocannl.opt.schedule.plan.register_tiles import tiling_problem
 
@@ -250,15 +251,27 @@ class _OuterLoopFusion:
         part_count = choose_part_count(outer_sym.extent)
         part = Sym(self.names(f"{outer_sym.name}_part"), 0, part_count - 1)
         inner_sym = Sym(self.names(outer_sym.name), 0, outer_sym.extent // part_count - 1)
-        parts = [with_partial_sums(reduction, nest.loops, part, self.names) for reduction in nest.row_reductions]
+        part_loops = (loop(inner_sym, (), nest.loops[0].origin), *nest.loops[1:])
+        blocks = row_blocks(nest.row_reductions, part_loops, self.names)
+        parts = [
+            with_partial_sums(reduction, nest.loops, part, len(blocks.levels), self.names)
+            for reduction in nest.row_reductions
+        ]
         members = (*(group.stmt() for group in nest.members), *(group.inside for group in parts))
         body = map_statements(members, cell, leaf)
-        (stmt,) = wrap_in_loops(nest.loops, TRUE, (*(Local(small) for small, _ in contracted.values()), *body))
-        if parts:
-            assert isinstance(stmt, For)
-            values = {outer_sym: Affine(((inner_sym.extent, part), (1, inner_sym)), outer_sym.lo)}
-            inner = loop(inner_sym, substitute_statements(stmt.body, values), stmt.origin)
-            stmt = loop(part, (*(partial.before for partial in parts), inner), stmt.origin)
+        body = (*(Local(small) for small, _ in contracted.values()), *body)
+        if not parts:
+            return wrap_in_loops(nest.loops, TRUE, body), set(contracted), []
+
+        def add_block(level: int, block: Body) -> Body:
+            return (*(p.clear[level + 1] for p in parts), *block, *(p.add[level] for p in parts))
+
+        known = {part_loop.sym: part_loop for part_loop in part_loops}
+        levels = [[known.get(sym) or loop(sym, ()) for sym in level] for level in blocks.levels]
+        rows = nest_levels(levels, blocks.cond, body, add_block)
+        values = {outer_sym: Affine(((inner_sym.extent, part), (1, inner_sym)), outer_sym.lo)}
+        rows = substitute_statements(rows, values)
+        stmt = loop(part, (*(partial.clear[0] for partial in parts), *rows), nest.loops[0].origin)
         return (stmt, *(partial.after for partial in parts)), set(contracted), [partial.buf for partial in parts]
 
 

@@ -31,6 +31,7 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffe
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.parallel.split_reductions import choose_part_count, partial_sums_buffer, with_fresh_symbols
+from ocannl.opt.schedule.loop_generation.blocked_summation import SummationBlocks, divide_loops, is_rounded_sum
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE
 
 
@@ -111,36 +112,62 @@ def _matching_syms(loops: Sequence[For], left_ref: Ref, syms: Sequence[Sym], rig
 
 @dataclass(frozen=True, slots=True)
 class PartialSumStmts:
-    """Statements before the rows of a partial sum, within each row, and after all partial sums."""
+    """The statements of a row reduction: initialization and addition of the partial sums of each level of blocks, the
+    terms of a row, and the final reduction."""
 
     buf: Buf
-    before: Stmt
+    clear: tuple[Stmt, ...]  # by level; the first one clears the sums of a part
     inside: Stmt
+    add: tuple[Stmt, ...]  # adds the sums of the next level to those of a level
     after: Stmt
 
 
-def with_partial_sums(row_reduction: RowReduction, loops: Sequence[For], part: Sym, names: Namer) -> PartialSumStmts:
+def row_blocks(row_reductions: Sequence[RowReduction], loops: Sequence[For], names: Namer) -> SummationBlocks:
+    """Divides the rows of a part, which are the iterations of `loops`, into blocks that suit all of the reductions."""
+    syms = tuple([loop.sym for loop in loops])
+    limits = [
+        machine.MAX_ADDITIONS_PER_TERM if len(each.reduction.loops) == len(each.syms) else machine.MAX_ROW_ADDITIONS
+        for each in row_reductions if is_rounded_sum(each.reduction)
+    ]  # fmt: skip
+    return divide_loops(syms, min(limits), names) if limits else SummationBlocks((syms,))
+
+
+def with_partial_sums(
+    row_reduction: RowReduction, loops: Sequence[For], part: Sym, levels: int, names: Namer
+) -> PartialSumStmts:
     """Builds the reduction as partial sums, indexed by `part`, with the terms added within the given loops:
 
     for o in 0..4: y_parts[p, o] = 0
     ...
       for o_2 in 0..4: y_parts[p, o_2] += x[b, o_2]
     for o_3 in 0..4: y[o_3] = the sum of y_parts[p_2, o_3]
+
+    The terms are added to the sums of the last of `levels` levels.
     """
     total = row_reduction.reduction
-    buffer = partial_sums_buffer(row_reduction.group, part.extent, names)
-    init_loops, renaming = with_fresh_symbols(row_reduction.group.loops, names)
-    before = FusionGroup(init_loops, TRUE, (), (Store(buffer.cell(part, renaming), buffer.init),)).stmt()
+    buffer = partial_sums_buffer(row_reduction.group, part.extent, names, levels)
+
+    def clear(level: int) -> Stmt:
+        clear_loops, renaming = with_fresh_symbols(row_reduction.group.loops, names)
+        store = Store(buffer.cell(part, renaming, level), buffer.init)
+        return FusionGroup(clear_loops, TRUE, (), (store,)).stmt()
+
+    def add(level: int) -> Stmt:
+        add_loops, renaming = with_fresh_symbols(row_reduction.group.loops, names)
+        value = Load(buffer.cell(part, renaming, level + 1))
+        update = replace(total.update, ref=buffer.cell(part, renaming, level), value=value)
+        return FusionGroup(add_loops, TRUE, (), (update,)).stmt()
 
     group_loops, renaming = with_fresh_symbols(row_reduction.group.loops, names)
     inner_loops = tuple([loop for loop in total.loops if loop.sym not in row_reduction.syms])
-    update = replace(
-        total.update, ref=buffer.cell(part, renaming), value=substitute(row_reduction.term(loops), renaming)
-    )
+    cell = buffer.cell(part, renaming, levels - 1)
+    update = replace(total.update, ref=cell, value=substitute(row_reduction.term(loops), renaming))
     if inner_loops:
         acc = Ref(local_buffer(names("acc"), buffer.buf.precision, ()), ())
         inner = Reduction(Load(update.ref), inner_loops, TRUE, replace(update, ref=acc))
         inside = FusionGroup(group_loops, TRUE, (inner,), (Store(update.ref, Load(acc)),)).stmt()
     else:
         inside = FusionGroup(group_loops, TRUE, (), (update,)).stmt()
-    return PartialSumStmts(buffer.buf, before, inside, buffer.final_reduction(Sym(names(part.name), part.lo, part.hi)))
+    after = buffer.final_reduction(Sym(names(part.name), part.lo, part.hi))
+    clears, additions = tuple(map(clear, range(levels))), tuple(map(add, range(levels - 1)))
+    return PartialSumStmts(buffer.buf, clears, inside, additions, after)

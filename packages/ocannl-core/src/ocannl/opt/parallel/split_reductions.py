@@ -37,17 +37,17 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
         proc step                       proc step
           x : f32[192]  in                x       : f32[192]  in
           y : f32       inout             y       : f32       inout
-          for i in 0..192:                y_parts : f32[64]   arena
-            y += x[i]                     for i_part in 0..64:
+          for i in 0..192:                y_parts : f32[32]   arena
+            y += x[i]                     for i_part in 0..32:
                                             local acc_2: f32
                                             acc_2 = 0
-                                   ==>      for i_2 in 0..3:
-                                              acc_2 += x[i_2+3*i_part]
+                                   ==>      for i_2 in 0..6:
+                                              acc_2 += x[i_2+6*i_part]
                                             y_parts[i_part] = acc_2
                                           scope:
                                             local acc: f32
                                             acc = y
-                                            for i_part_2 in 0..64:
+                                            for i_part_2 in 0..32:
                                               acc += y_parts[i_part_2]
                                             y = acc
 
@@ -133,7 +133,8 @@ def _single_reduction(group: FusionGroup) -> Reduction | None:
 
 @dataclass(frozen=True, slots=True)
 class PartialSums:
-    """The buffer of a split reduction: one value per part and cell of the group."""
+    """The buffer of a split reduction: one value per part and cell of the group, and one for each level of blocks that
+    a part is divided into."""
 
     group: FusionGroup
     buf: Buf
@@ -144,11 +145,11 @@ class PartialSums:
         (reduction,) = self.group.reductions
         return Const(neutral_element(reduction.update.op, self.buf.precision), self.buf.precision)
 
-    def cell(self, part: Sym, substitution: Mapping[Sym, Affine]) -> Ref:
-        """Returns the cell of a part, after a substitution of the group's symbols."""
-        return Ref(
-            self.buf, (Affine.of(part), *(substitution[loop.sym] - loop.sym.lo for loop in self.group.loops))
-        )
+    def cell(self, part: Sym, substitution: Mapping[Sym, Affine], level: int = 0) -> Ref:
+        """Returns the cell of a part, or of a block in it, after a substitution of the group's symbols."""
+        levels = (Affine((), level),) if len(self.buf.shape) > 1 + len(self.group.loops) else ()
+        indices = (substitution[loop.sym] - loop.sym.lo for loop in self.group.loops)
+        return Ref(self.buf, (Affine.of(part), *levels, *indices))
 
     def final_reduction(self, part: Sym) -> Stmt:
         """Returns the second stage: the group, with the partial sums as the terms of its reduction."""
@@ -159,8 +160,8 @@ class PartialSums:
         return replace(self.group, reductions=(second,)).stmt()
 
 
-def partial_sums_buffer(group: FusionGroup, part_count: int, names: Namer) -> PartialSums:
-    shape = (part_count, *(loop.sym.extent for loop in group.loops))
+def partial_sums_buffer(group: FusionGroup, part_count: int, names: Namer, levels: int = 1) -> PartialSums:
+    shape = (part_count, *((levels,) if levels > 1 else ()), *(loop.sym.extent for loop in group.loops))
     name, precision = names(f"{group.writes[0].buf.name}_parts"), group.reductions[0].acc.precision
     return PartialSums(group, Buf(name, precision, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP))
 

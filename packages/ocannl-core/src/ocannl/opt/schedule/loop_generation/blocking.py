@@ -10,6 +10,7 @@ from ocannl.ir.loops import AccessMode, Buf, Expr, Let, Load, MemorySpace, Ref, 
 from ocannl.ir.names import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
+from ocannl.opt.schedule.loop_generation.blocked_summation import SummationBlocks
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
 
 
@@ -27,8 +28,11 @@ class BlockedReduction:
     bufs: tuple[Buf, ...]  # partial sums
 
 
-def block_reduction(group: FusionGroup, plan: TilePlan, names: Namer) -> BlockedReduction:
-    """Splits the outermost reduction loop into blocks of `plan.k_block` iterations:
+def block_reduction(
+    group: FusionGroup, plan: TilePlan, summation: SummationBlocks, names: Namer
+) -> BlockedReduction:
+    """Splits the outermost reduction loop into blocks of `plan.k_block` iterations, rounded up to whole iterations of
+    the outermost loop of `summation`:
 
         acc = 0                               acc = 0
         for k in 0..24:                       for k in 0..8:
@@ -47,7 +51,7 @@ def block_reduction(group: FusionGroup, plan: TilePlan, names: Namer) -> Blocked
 
     The order of summation does not change, so results are bitwise equal.
     """
-    (reduction,), sym, size = group.reductions, plan.reduction_syms[0], plan.k_block
+    (reduction,), sym, size = group.reductions, summation.levels[0][0], -(-plan.k_block // summation.unit)
     count = -(-sym.extent // size)
     if count < 2:
         return BlockedReduction((ReductionBlock(group),), ())

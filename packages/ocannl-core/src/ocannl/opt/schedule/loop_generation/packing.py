@@ -11,6 +11,7 @@ from ocannl.ir.loops import AccessMode, Body, Buf, Expr, Load, MemorySpace, Ref,
 from ocannl.ir.names import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.substitution import map_expr
+from ocannl.opt.schedule.loop_generation.blocked_summation import tile_summation_blocks
 from ocannl.opt.schedule.loop_generation.blocking import BlockedReduction, block_reduction
 from ocannl.opt.schedule.loop_generation.tiled_loops import build_tiled_loops
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
@@ -54,8 +55,11 @@ def pack_operands(group: FusionGroup, plan: TilePlan, names: Namer) -> PackedGro
     update = replace(reduction.update, value=map_expr(reduction.update.value, leaf))
     packed = replace(group, reductions=(replace(reduction, update=update),))
     copies = [copy for operand in operands for copy in operand.copies(tile_sizes, names)]
-    blocked = block_reduction(packed, plan, names) if plan.k_block else BlockedReduction((), ())
-    body = build_tiled_loops(packed, plan, names, tile_numbers, blocked.blocks)
+    summation = tile_summation_blocks(packed, plan, names)
+    blocked = BlockedReduction((), ())
+    if plan.k_block and summation is not None:
+        blocked = block_reduction(packed, plan, summation, names)
+    body = build_tiled_loops(packed, plan, names, tile_numbers, blocked.blocks, summation)
     return PackedGroup((*(operand.buf for operand in operands), *blocked.bufs), tuple(copies), body)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain, product, takewhile
 from math import prod
 from operator import and_
@@ -16,7 +16,12 @@ from ocannl.ir.ops import neutral_element
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.cost import cost
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
-from ocannl.opt.analysis.nests import loops_in_order, wrap_in_loops, wrap_with_bounds
+from ocannl.opt.analysis.nests import loops_in_order, split_condition, wrap_in_loops, wrap_with_bounds
+from ocannl.opt.schedule.loop_generation.blocked_summation import (
+    SummationBlocks,
+    nest_levels,
+    tile_summation_blocks,
+)
 from ocannl.opt.schedule.loop_generation.blocking import ReductionBlock
 from ocannl.opt.schedule.loop_generation.cell_emission import emit_cells
 from ocannl.opt.schedule.loop_generation.tile_region import TileLoops, TileRegion, TileRows, vector_strips
@@ -28,29 +33,30 @@ NO_SYMBOLS: Mapping[Sym, Sym] = {}
 
 def build_tiled_loops(
     group: FusionGroup, plan: TilePlan, names: Namer, tile_numbers: Mapping[Sym, Sym] = NO_SYMBOLS,
-    blocks: tuple[ReductionBlock, ...] = (),
+    blocks: tuple[ReductionBlock, ...] = (), summation: SummationBlocks | None = None,
 ) -> Body:  # fmt: skip
     """Builds the loops in the order of the plan, and in each tile:
 
-        local acc: f32[2,1,8] reg
-        for u in 0..2 unrolled:
-          for l in 0..8 lanes:
+        local acc: f32[2,1,8]
+        unrolled for u in 0..2:
+          vectorized for l in 0..8:
             acc[u, 0, l] = 0
         for k in 0..7:
-          local x_2: f32[1,8] reg
-          for l_2 in 0..8 lanes:
+          local x_2: f32[1,8]
+          vectorized for l_2 in 0..8:
             x_2[0, l_2] = x[k, 8*j+l_2]
-          for u_2 in 0..2 unrolled:
+          unrolled for u_2 in 0..2:
             let w_2 = w[2*i+u_2, k]
-            for l_3 in 0..8 lanes:
+            vectorized for l_3 in 0..8:
               acc[u_2, 0, l_3] += w_2*x_2[0, l_3]
-        for u_3 in 0..2 unrolled:
-          for l_4 in 0..8 lanes:
+        unrolled for u_3 in 0..2:
+          vectorized for l_4 in 0..8:
             y[2*i+u_3, 8*j+l_4] = acc[u_3, 0, l_4]
 
     A partial tile at the end of a loop has separate code. The order of summation depends on the vectorized loop: if it
     is a reduction loop, lanes are partial sums until a horizontal reduction. `tile_numbers` are symbols of the group
-    that count the tiles along a loop; the innermost loops are repeated for each of the `blocks` of the reduction.
+    that count the tiles along a loop; the innermost loops are repeated for each of the `blocks` of the reduction, whose
+    loops are those of `summation`.
     """
     strips: list[For] = []
     strip_ranges: dict[Sym, tuple[Affine, int]] = {}
@@ -60,7 +66,8 @@ def build_tiled_loops(
         strips, strip_ranges = [loop(strip_sym, ())], {sym: (Affine.of(strip_sym) * size, size)}
     unblocked = plan.loops[: -plan.blocked_loops] if blocks else plan.loops
     untiled = [sym for sym, _ in takewhile(lambda item: not item[1] and item[0] not in strip_ranges, unblocked)]
-    builder = _TileBuilder(group, plan, names, tile_numbers, blocks, strip_ranges)
+    summation = summation or tile_summation_blocks(group, plan, names)
+    builder = _TileBuilder(group, plan, names, tile_numbers, blocks, strip_ranges, summation)
     body = builder.loops(plan.loops[len(untiled) :], TileRegion((), plan.vector))
     return wrap_with_bounds([*strips, *loops_in_order(group.loops, untiled)], group.cond, body)
 
@@ -73,6 +80,7 @@ class _TileBuilder:
     tile_numbers: Mapping[Sym, Sym]
     blocks: tuple[ReductionBlock, ...]
     strip_ranges: Mapping[Sym, tuple[Affine, int]]  # of a strip-mined loop: first iteration and trip count of a strip
+    summation: SummationBlocks | None  # of the reduction
 
     # ------------------------------------------------------------------------------------------------------ the regions
 
@@ -159,10 +167,10 @@ class _TileBuilder:
         accs = {reduction.acc: acc}
         init = emit_cells(region, (Store(reduction.update.ref, reduction.init),), self.names, accs)
 
-        def term(term_region: TileRegion, update: Update) -> Body:
-            return emit_cells(term_region, (update,), self.names, accs)
+        def term(term_region: TileRegion, update: Update, target: Buf) -> Body:
+            return emit_cells(term_region, (update,), self.names, {reduction.acc: target})
 
-        return (*init, *self.reduction_loops(region, reduction, self.plan.reduction_syms, term))
+        return (*init, *self.reduction_loops(region, reduction, acc, region, term))
 
     def vector_over_reduction(self, region: TileRegion, reduction: Reduction, total: Buf) -> Body:
         """Builds a reduction whose lanes are partial sums of one output cell."""
@@ -174,14 +182,19 @@ class _TileBuilder:
         neutral = Store(reduction.update.ref, Const(neutral_element(op, precision), precision))
         clear = emit_cells(partial_region, (neutral,), names, accs)
 
-        def term(term_region: TileRegion, update: Update) -> Body:
+        def term(term_region: TileRegion, update: Update, target: Buf) -> Body:
             def tile_at(first: Affine, count: int) -> Body:
                 strips = vector_strips(first, count, plan.lanes)
-                return emit_cells(replace(term_region, strips=strips), (update,), names, accs)
+                return emit_cells(replace(term_region, strips=strips), (update,), names, {reduction.acc: target})
 
-            return self.tile_loop(vector, width, tile_at)
+            assert self.summation is not None
+            counter, ranges = self.summation.levels[-1][-1], self.strip_ranges
+            if counter in self.summation.strips:
+                start, trip_count = self.summation.strips[counter]
+                ranges = {**ranges, vector: (start.substitute(term_region.values), trip_count)}
+            return replace(self, strip_ranges=ranges).tile_loop(vector, width, tile_at)
 
-        loops = self.reduction_loops(region, reduction, plan.reduction_syms[:-1], term)
+        loops = self.reduction_loops(region, reduction, partial_sums, partial_region, term)
         init = emit_cells(region, (Store(reduction.update.ref, reduction.init),), names, {reduction.acc: total})
         results = TileLoops(region, names).nest(
             lambda cell: self.horizontal_reduction(reduction, Ref(total, cell.row_indices), partial_sums)
@@ -208,29 +221,55 @@ class _TileBuilder:
         return (loop(vector, into_first, mode=Mode.UNROLLED), *into_total)
 
     def reduction_loops(
-        self, region: TileRegion, reduction: Reduction, syms: tuple[Sym, ...], term: TermBuilder
+        self, region: TileRegion, reduction: Reduction, total: Buf, total_region: TileRegion, term: TermBuilder
     ) -> Body:
-        """Builds loops with fresh symbols that accumulate the terms whose guard holds.
+        """Builds loops with fresh symbols that accumulate the terms whose guard holds into `total`, which has an
+        element for each cell of `total_region`.
 
         Where guards hold in some rows only, as at the border of a padded image, rows are emitted one by one.
         """
+        assert self.summation is not None
+        inner_levels = self.summation.levels[1:]
+        sums = [total, *(local_buffer(self.names("part"), total.precision, total.shape) for _ in inner_levels)]
+        syms = [sym for level in self.summation.levels for sym in level]
+        counter = None if region.strips else syms.pop()  # a loop over tiles that `term` builds
         fresh = {sym: Sym(self.names(sym.name), sym.lo, sym.hi) for sym in syms}
         values = {sym: Affine.of(new) for sym, new in fresh.items()}
-        loops = [loop(sym, (), reduction.update.origin) for sym in fresh.values()]
+        levels = [
+            [loop(fresh[sym], (), reduction.update.origin) for sym in level if sym is not counter]
+            for level in self.summation.levels
+        ]
         region = replace(region, values={**region.values, **values})
         cond, update = reduction.cond.substitute(region.values), reduction.update
+        blocks_cond = self.summation.cond if counter is None else split_condition(self.summation.cond, [counter])[0]
+        bounds = blocks_cond.substitute(region.values)
         guards = [guard for guard in bounds_guards(update.value) if any(row.sym in guard.syms for row in region.rows)]
+        add_block = partial(self.add_block, reduction, sums, total_region)
         if not guards and not any(row.sym in cond.syms for row in region.rows):
-            return wrap_with_bounds(loops, cond, term(region, update))
+            return nest_levels(levels, cond & bounds, term(region, update, sums[-1]), add_block)
         interior = reduce(and_, guards, reduction.cond)
         interior_update = replace(update, value=simplify_expr(update.value, interior))
         interior = interior.substitute(region.values)
         border: Body = ()
         for row_region in _single_rows(region, {s for guard in (interior, cond) for s in guard.syms}):
             row_values = {row.sym: row.first for row in row_region.rows if row.count == 1}
-            border += wrap_in_loops((), cond.substitute(row_values), term(row_region, update))
-        body = If(_all_or_any_row(interior, region, min), term(region, interior_update), border)
-        return wrap_with_bounds(loops, _all_or_any_row(cond, region, max), (body,))
+            border += wrap_in_loops((), cond.substitute(row_values), term(row_region, update, sums[-1]))
+        body = If(_all_or_any_row(interior, region, min), term(region, interior_update, sums[-1]), border)
+        return nest_levels(levels, _all_or_any_row(cond, region, max) & bounds, (body,), add_block)
+
+    def add_block(
+        self, reduction: Reduction, sums: Sequence[Buf], region: TileRegion, depth: int, block: Body
+    ) -> Body:
+        """Builds a block with partial sums in `sums[depth + 1]`, and adds them to `sums[depth]`."""
+        update, total, partial_sums = reduction.update, sums[depth], sums[depth + 1]
+        cell = Ref(local_buffer(self.names("part"), total.precision, ()), ())
+        add = replace(update, value=Load(cell))
+        return (
+            Local(partial_sums),
+            *emit_cells(region, (Store(cell, Const(0, total.precision)),), self.names, {cell.buf: partial_sums}),
+            *block,
+            *emit_cells(region, (add,), self.names, {reduction.acc: total, cell.buf: partial_sums}),
+        )
 
 
 def _tile_number(offset: Affine, size: int) -> Affine:
@@ -238,7 +277,7 @@ def _tile_number(offset: Affine, size: int) -> Affine:
     return Affine(tuple([(coef // size, sym) for coef, sym in offset.terms]), offset.const // size)
 
 
-TermBuilder = Callable[[TileRegion, Update], Body]
+TermBuilder = Callable[[TileRegion, Update, Buf], Body]
 
 
 def _all_or_any_row(cond: Cond, region: TileRegion, extreme: Callable[[int, int], int]) -> Cond:

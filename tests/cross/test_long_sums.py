@@ -1,0 +1,143 @@
+"""The error of a sum is at most 64 eps times the sum of the absolute values of its terms, on every backend, whatever
+the sum is fused with. The terms are chosen so that a single accumulator exceeds the bound: equal ones, and one large
+term before many that are just lost when they are added to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ocannl as oc
+
+Array = np.ndarray[Any, Any]
+WIDE = np.longdouble
+BOUND = 64
+
+
+def equal(shape: tuple[int, ...], eps: float) -> Array:
+    return np.full(shape, 0.1)
+
+
+def thirds(shape: tuple[int, ...], eps: float) -> Array:
+    return np.full(shape, 1 / 3)
+
+
+def lost(shape: tuple[int, ...], eps: float) -> Array:
+    terms = np.full(shape, 0.99 * eps / 2)
+    terms.reshape(-1)[0] = 1.0
+    return terms
+
+
+def cancelling(shape: tuple[int, ...], eps: float) -> Array:
+    """Their sum is small compared with the terms."""
+    return np.where(np.arange(np.prod(shape)) % 2, -0.9999, 1.0).reshape(shape)
+
+
+TERMS = [equal, thirds, lost, cancelling]
+
+
+def check(actual: Array, terms: Array, axes: tuple[int, ...] | None, eps: float) -> None:
+    exact, magnitude = terms.sum(axes, WIDE), np.abs(terms).sum(axes, WIDE)
+    errors = np.abs(np.asarray(actual).astype(WIDE) - exact) / (eps * np.maximum(magnitude, 1e-30))
+    assert errors.max() <= BOUND, f"{float(errors.max()):.1f} eps"
+
+
+def made(terms: Callable[[tuple[int, ...], float], Array], shape: tuple[int, ...], dtype: str = "float32") -> Array:
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    return terms(shape, float(ml_dtypes.finfo(kind).eps)).astype(kind)
+
+
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize("shape", [(65_536,), (632_100,), (700, 903), (3, 211, 1000), (1 << 15, 8)])
+def test_totals(terms: Callable[..., Array], shape: tuple[int, ...], ctx: oc.Context) -> None:
+    x = made(terms, shape)
+    check(oc.tensor(x).sum().eval(ctx), x, None, 2.0**-23)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+@pytest.mark.parametrize("terms", TERMS)
+def test_totals_of_all_types(terms: Callable[..., Array], dtype: str, ctx: oc.Context) -> None:
+    x = made(terms, (100_003,), dtype)
+    x *= np.asarray(0.5 ** (10 if dtype == "float16" else 0), x.dtype)
+    check(oc.tensor(x).sum().eval(ctx), x.astype(WIDE), None, float(ml_dtypes.finfo(x.dtype).eps))
+
+
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize(("shape", "axis"), [((100_003, 7), 0), ((7, 100_003), 1), ((9973, 33), 0), ((1 << 15, 16), 0)])
+def test_rows_and_columns(terms: Callable[..., Array], shape: tuple[int, ...], axis: int, ctx: oc.Context) -> None:
+    x = made(terms, shape)
+    check(oc.einsum("i j => i" if axis else "i j => j", oc.tensor(x)).eval(ctx), x, (axis,), 2.0**-23)
+
+
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize("shape", [(16, 8, 57, 57), (8, 3, 200, 200)])
+def test_several_axes(terms: Callable[..., Array], shape: tuple[int, ...], ctx: oc.Context) -> None:
+    x = made(terms, shape)
+    check(oc.einsum("n c h w => c", oc.tensor(x)).eval(ctx), x, (0, 2, 3), 2.0**-23)
+    last = np.moveaxis(x, 1, 3).copy()
+    check(oc.einsum("n h w c => c", oc.tensor(last)).eval(ctx), last, (0, 1, 2), 2.0**-23)
+
+
+@pytest.mark.parametrize("terms", TERMS)
+def test_products_of_all_pairs(terms: Callable[..., Array], backend: str, ctx: oc.Context) -> None:
+    """As many as 2^32 terms: the products of all pairs of numbers."""
+    x = made(terms, (2000 if backend == "numpy" else 65_536,))
+    actual, exact = oc.einsum("i; j =>", oc.tensor(x), oc.tensor(x)).eval(ctx), x.sum(dtype=WIDE)
+    assert abs(actual - exact**2) <= BOUND * 2.0**-23 * np.abs(x).sum(dtype=WIDE) ** 2
+
+
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize("shape", [(700, 903), (9973, 65), (4096, 257)])
+def test_sums_fused_with_other_loops(terms: Callable[..., Array], shape: tuple[int, ...], ctx: oc.Context) -> None:
+    x = made(terms, shape)
+    doubled = oc.tensor(x) * 2.0
+    scaled = oc.einsum("i j; i => i j", doubled, oc.recip(oc.einsum("i j => i", oc.abs(doubled))))
+    outputs = [doubled, scaled]
+    for t in (doubled, scaled):
+        outputs += [t.sum(), oc.einsum("i j => j", t), oc.einsum("i j; i j =>", t, t)]
+    values = oc.evaluate(outputs, ctx=ctx)
+    for n, t in enumerate(values[:2]):
+        wide = np.asarray(t, np.float64)
+        check(values[3 * n + 2], t, None, 2.0**-23)
+        check(values[3 * n + 3], t, (0,), 2.0**-23)
+        check(values[3 * n + 4], wide * wide, None, 2.0**-23)
+
+
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize("sizes", [(5, 20_003, 3), (64, 4096, 64), (33, 5000, 17), (1, 65_536, 40)])
+def test_matrix_products(terms: Callable[..., Array], sizes: tuple[int, int, int], ctx: oc.Context) -> None:
+    m, k, n = sizes
+    x, w = made(terms, (m, k)), made(equal, (k, n))
+    exact, magnitude = np.float64(x) @ np.float64(w), np.abs(np.float64(x)) @ np.float64(w)
+    forms = {"i k; k j => i j": (x, w), "i k; j k => i j": (x, w.T), "k i; k j => i j": (x.T, w)}
+    for spec, operands in forms.items():
+        left, right = (oc.tensor(np.ascontiguousarray(operand)) for operand in operands)
+        errors = np.abs(oc.einsum(spec, left, right).eval(ctx) - exact) / (2.0**-23 * magnitude)
+        assert errors.max() <= BOUND, f"{spec}: {errors.max():.1f} eps"
+
+
+@given(data=st.data())
+def test_any_reduction(data: st.DataObject, backends: list[str]) -> None:
+    shape = tuple(data.draw(st.lists(st.sampled_from([1, 3, 8, 17, 64, 100, 257, 1000]), min_size=1, max_size=4)))
+    while np.prod(shape) > 300_000:
+        shape = shape[1:]
+    names = "abcd"[: len(shape)]
+    kept = "".join(data.draw(st.permutations([n for n in names if data.draw(st.booleans())])))
+    x = made(data.draw(st.sampled_from(TERMS)), shape)
+    axes = tuple(n for n, name in enumerate(names) if name not in kept)
+    order = [sorted(kept).index(name) for name in kept]
+    exact, magnitude = x.sum(axes, WIDE).transpose(order), np.abs(x).sum(axes, WIDE).transpose(order)
+    factor = data.draw(st.sampled_from([None, 3.0]))
+    for backend in backends:
+        t = oc.tensor(x) if factor is None else oc.tensor(x) * factor
+        total = oc.einsum(f"{' '.join(names)} => {' '.join(kept)}".strip(), t)
+        value = oc.evaluate(total if factor is None else [t, total], ctx=oc.Context(backend))
+        actual = value if factor is None else value[1] / np.longdouble(factor)
+        errors = np.abs(actual - exact) / (2.0**-23 * np.maximum(magnitude, 1e-30))
+        assert errors.max() <= BOUND + 1, (backend, shape, kept, float(errors.max()))
