@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The front door of the workspace: makes its environment, then runs one task in it.
+"""Task runner of the workspace: creates a virtual environment, then runs a task in it.
 
-Needs Python 3.11 or newer with pip, and nothing else. The environment is `.venv`, or the folder that `DEV_VENV` names.
-It holds what `requirements.lock` says and the packages of this workspace, editable; a stamp in it remembers from which
-files it was made, so that a second call starts at once. What follows the task is passed on to its last command:
+Requires only Python 3.11 or newer with pip. The environment is `.venv`, or the folder in `DEV_VENV`. It contains the
+packages pinned in `requirements.lock` and editable installations of the packages of this workspace. A stamp records
+the hashes of these files, so that the installation is repeated only when they change. Further arguments are passed to
+the last command of the task:
 
     python3 dev.py test tests/pure -k parse
 """
@@ -24,44 +25,43 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 LOCK = ROOT / "requirements.lock"
 MANIFESTS = sorted((ROOT / "packages").glob("*/pyproject.toml"))
-EXAMPLE = "ocannl-backend-example"  # to be read: what runs on every installed backend would take long on it
+EXAMPLE = "ocannl-backend-example"  # not installed: the tests of all installed backends would be slow on it
 OLDEST = (3, 11)
-LARGE = ("ziglang",)  # what an extra brings for machines that lack it: tests skip without
+LARGE = ("ziglang",)  # optional dependencies that are not locked; tests that need them are skipped
 
-# task: (what it is for, its commands). The commands of the gates stand here and their environments in tox.ini; those of
-# the chores stand in noxfile.py.
+# task: (description, commands). tox.ini defines the environments of the checks, noxfile.py the other sessions.
 TASKS = {
     "demo": ("train a network on handwritten digits", ["ocannl demo digits --backend llvm"]),
-    "test": ("run a sample of the tests; --all: all", ["pytest -n auto --maxprocesses 8 --dist worksteal"]),
-    "lint": ("judge the text of the source", ["python changes/collect.py --check", "ruff check"]),
-    "types": ("judge its types", ["mypy"]),
+    "test": ("run a sample of the tests; --all: all tests", ["pytest -n auto --maxprocesses 8 --dist worksteal"]),
+    "lint": ("check the source and the change fragments", ["python changes/collect.py --check", "ruff check"]),
+    "types": ("check types with mypy", ["mypy"]),
     "docs": (
         "build the documentation and run its examples",
         ["python docs/run_examples.py", "sphinx-build -W -q -b html docs docs/_build/html"],
     ),
-    "gates": ("check all that must hold, each in an environment of its own", ["tox run"]),
-    "golden": ("write the golden texts anew", ["nox -s golden --"]),
-    "long": ("run all cases of all tests, and many generated programs", ["nox -s long --"]),
-    "bench": ("measure", ["nox -s bench --"]),
-    "cubins": ("compile every kernel for GPUs that need not be here", ["nox -s cubins --"]),
+    "gates": ("run all checks with tox, each in a separate environment", ["tox run"]),
+    "golden": ("regenerate the golden files", ["nox -s golden --"]),
+    "long": ("run all tests with all cases and many random programs", ["nox -s long --"]),
+    "bench": ("run the benchmarks", ["nox -s bench --"]),
+    "cubins": ("cross-compile all GPU kernels, without a GPU", ["nox -s cubins --"]),
     "release": ("collect the changes, then build and check the distributions", ["nox -s release --"]),
-    "setup": ("only make the environment", []),
-    "lock": ("write requirements.lock anew", []),
-    "pins": ("write the lock without hashes to the named file: constraints for pip beside folders", []),
+    "setup": ("create the environment only", []),
+    "lock": ("regenerate requirements.lock", []),
+    "pins": ("write pip constraints (the lock without hashes) to a file", []),
 }
 
 
 def main(arguments: list[str]) -> int:
-    here = arguments[:1] == ["--here"]  # for the gates: the environment of this Python, as it is
+    here = arguments[:1] == ["--here"]  # used by tox: run in the environment of this interpreter
     task, *rest = arguments[here:] or ["--help"]
     if task in ("-h", "--help"):
         print(usage())
         return 0
     if task not in TASKS:
-        print(f"{usage()}\n\ndev.py: there is no task `{task}`", file=sys.stderr)
+        print(f"{usage()}\n\ndev.py: unknown task `{task}`", file=sys.stderr)
         return 2
     if sys.version_info < OLDEST:
-        say(f"Python {dotted(OLDEST)} or newer is needed; this is {dotted(sys.version_info)}")
+        say(f"Python {dotted(OLDEST)} or newer is required; this is {dotted(sys.version_info)}")
         return 2
     if task == "lock":
         return lock(rest)
@@ -95,7 +95,7 @@ def scripts(environment: Path) -> Path:
 
 
 def prepare(environment: Path) -> Path:
-    """The environment, brought up to date with the lock and the manifests."""
+    """Creates or updates the environment to match the lock and the manifests."""
     stamp = environment / "dev-stamp.json"
     found = read_stamp(stamp)
     wanted = {"python": sys.version, "lock": digest([LOCK]), "packages": digest(MANIFESTS)}
@@ -125,7 +125,7 @@ def read_stamp(stamp: Path) -> dict[str, str]:
 
 
 def digest(files: list[Path]) -> str:
-    """Of what the files hold and where they are: an editable installation remembers the path of its folder."""
+    """Hash of the contents and paths of files; paths matter, since editable installations refer to them."""
     total = hashlib.sha256()
     for file in files:
         total.update(b"%s\0%s\0" % (str(file).encode(), file.read_bytes()))
@@ -134,13 +134,13 @@ def digest(files: list[Path]) -> str:
 
 def create(environment: Path) -> None:
     if environment.exists() and any(environment.iterdir()) and not (environment / "pyvenv.cfg").exists():
-        sys.exit(f"dev.py: {environment} is not a virtual environment, so it is left alone")
-    say(f"making {environment.name} with Python {dotted(sys.version_info)}")
+        sys.exit(f"dev.py: {environment} is not a virtual environment and is not overwritten")
+    say(f"creating {environment.name} with Python {dotted(sys.version_info)}")
     venv.create(environment, clear=True, symlinks=os.name != "nt", with_pip=has_ensurepip())
 
 
 def has_ensurepip() -> bool:
-    """Some systems ship `venv` without it."""
+    """Whether `ensurepip` is available; some systems ship `venv` without it."""
     return importlib.util.find_spec("ensurepip") is not None
 
 
@@ -157,7 +157,7 @@ def install(environment: Path, *arguments: str) -> None:
 
 
 def perform(environment: Path, commands: list[str], rest: list[str]) -> int:
-    """Run all commands in the root of the workspace, also after one has failed; the first bad status is the answer."""
+    """Runs all commands in the root of the workspace, also after a failure; returns the first nonzero status."""
     folder = scripts(environment)
     variables = {
         **os.environ,
@@ -181,10 +181,10 @@ def perform(environment: Path, commands: list[str], rest: list[str]) -> int:
 
 
 def lock(arguments: list[str]) -> int:
-    """Resolve what the packages, their extras and the tools need, for every platform and Python; keep what still fits.
+    """Resolves the dependencies of all packages, extras and tools for every platform and supported Python.
 
-    `--upgrade` lets every version move, `--upgrade-package NAME` that one. No address is written: the lock serves
-    whatever index pip is configured for.
+    Locked versions are kept where possible; `--upgrade` upgrades all, `--upgrade-package NAME` one. The lock contains
+    no index URL, so it works with the index that pip is configured for.
     """
     with tempfile.TemporaryDirectory() as scratch:
         environment = Path(scratch) / "uv"
@@ -202,7 +202,7 @@ def lock(arguments: list[str]) -> int:
 
 
 def pins() -> str:
-    """The lock without its hashes; pip refuses hashes as soon as a folder is to be installed as well."""
+    """The lock without hashes; pip cannot combine hashes with the installation of a folder."""
     text = LOCK.read_text(encoding="utf-8") if LOCK.exists() else ""
     return "".join(f"{pin.strip()}\n" for pin in re.findall(r"^([\w.-]+==[^\\\n]+)", text, re.MULTILINE))
 

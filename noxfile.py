@@ -1,4 +1,4 @@
-"""Chores: what is done by hand, now and then; `python3 dev.py NAME` runs one in the environment of the workspace."""
+"""Maintenance sessions; `python3 dev.py NAME` runs one in the environment of the workspace."""
 
 import os
 import tomllib
@@ -17,15 +17,15 @@ DIST = ROOT / "dist"
 
 @nox.session
 def golden(session: nox.Session) -> None:
-    """Write the golden texts anew; read the difference before it is committed."""
+    """Regenerate the golden files; review the difference before committing it."""
     session.run("pytest", "--update-golden", *(session.posargs or ["tests"]))
     session.run("git", "diff", "--stat", "--", "tests/golden", external=True)
 
 
 @nox.session
 def long(session: nox.Session) -> None:
-    """Run every case of all tests, and generated programs in large numbers: a million systems of shapes, a million
-    programs with axes of size 1, ten thousand schedules, five thousand networks, all networks of papers."""
+    """Run all cases of all tests, with many random inputs: a million systems of shape constraints, a million programs
+    with axes of size 1, ten thousand schedules, five thousand networks, and all networks of papers."""
     command = ["pytest", "--complete", "--hypothesis-profile=fuzz", "-n", "auto", *(session.posargs or ["tests"])]
     counts = {"SHAPES": "1000000", "ONES": "1000000", "SCHEDULES": "10000", "NETWORKS": "5000", "PAPERS": "all"}
     session.run(*command, env={f"OCANNL_TEST_{name}": count for name, count in counts.items()})
@@ -33,7 +33,7 @@ def long(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Run a benchmark with its options, or all of them, the long ones in their quick form."""
+    """Run one benchmark with options, or all benchmarks (slow ones with --quick)."""
     if session.posargs:
         name, *options = session.posargs
         session.run("python", str(ROOT / "benchmarks" / f"{name}.py"), *options)
@@ -44,13 +44,13 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def cubins(session: nox.Session) -> None:
-    """Compile every kernel of the kit and of the benchmarks for GPUs, without one: half an hour; needs triton."""
+    """Cross-compile all kernels of the conformance kit and the benchmarks for GPUs (half an hour; requires triton)."""
     session.run("python", str(ROOT / "tests" / "backend" / "triton" / "compile_all.py"), *session.posargs)
 
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """Collect the changes, build every distribution into dist/ and look into the wheels."""
+    """Collect the change fragments, build all distributions into dist/ and check the contents of the wheels."""
     session.run("python", "changes/collect.py", *session.posargs)
     for manifest in sorted(ROOT.glob("packages/*/pyproject.toml")):
         with session.chdir(manifest.parent):

@@ -1,7 +1,7 @@
-"""The coefficients of `ocannl.codegen.formulas`, found anew.
+"""Recomputes the polynomial coefficients of `ocannl.codegen.formulas`.
 
-They are those of polynomials whose largest error, relative to what matters, is as small as possible, by weighted least
-squares (Lawson, 1961). Each is rounded to float32, the lowest power first, before the others are found.
+The polynomials are minimax approximations of the relative error, computed by iteratively reweighted least squares
+(Lawson 1961). Coefficients are rounded to float32 one at a time, from the lowest power, and the others refitted.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What a function of float32 costs for each element, in nanoseconds: compiled maps over numbers that stay in the cache,
-and NumPy. With `--ulps`, how far off all 2**32 numbers are, in units in the last place; names choose functions.
+"""Time per element of float32 functions, in nanoseconds: compiled maps over arrays in the cache, and NumPy.
+
+With `--ulps`, the largest error over all 2**32 arguments, in units in the last place. Arguments select functions.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
     python benchmarks/gpu.py [--workload W2 'product_*'] [--system ocannl torch_compile] [--seconds 2]
 
-Systems take turns, each workload in a fresh process. What the card does at best is measured in the same run: copies
-within its memory, and products of 8192 x 8192 matrices in bfloat16 by the library that torch or JAX calls. Without a
-GPU it says that nothing is measured; `--small` tries everything out all the same, on whatever there is, and proves
-nothing of speed.
+Systems alternate, each workload in a new process. The same run measures the limits of the device: copies within its
+memory, and bfloat16 products of 8192 x 8192 matrices by the library that torch or JAX calls. Without a GPU nothing is
+measured; `--small` tests the benchmark itself with small sizes on any device.
 """
 
 from __future__ import annotations

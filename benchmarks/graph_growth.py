@@ -1,7 +1,7 @@
-"""How long it takes to infer the shapes of a graph, and to lower it, as the graph grows.
+"""Scaling of shape inference and lowering with the size of the graph of a transformer training step.
 
-The graph is that of a transformer's training step. Aims, on one core: 1 000 operations are inferred in less than 1 s
-and lowered in less than 2 s; the time to infer grows linearly from 250 to 4 000 operations.
+Targets, on one core: 1 000 operations are inferred in less than 1 s and lowered in less than 2 s; the inference time is
+linear from 250 to 4 000 operations.
 """
 
 from __future__ import annotations
@@ -103,16 +103,16 @@ def table(sizes: tuple[int, ...]) -> np.ndarray:
 
 def main() -> None:
     row(100)  # imports, caches of specs
-    print("as it is:")
+    print("with garbage collection:")
     made = table(SIZES)
-    print("\nwith Python's collector of cycles paused:")
+    print("\nwith cyclic garbage collection disabled:")
     gc.disable()
     table(SIZES)
     ops, infer, code = made[int(np.argmin(np.abs(made[:, 0] - 1000)))]
     print()
     for name, seconds, aim in (("inferred", infer, 1.0), ("lowered", code, 2.0)):
         met = "met" if seconds < aim else "MISSED"
-        print(f"{ops:.0f} operations are {name} in {seconds:.2f} s; aim {aim:g} s: {met}")
+        print(f"{ops:.0f} operations are {name} in {seconds:.2f} s; target {aim:g} s: {met}")
 
 
 if __name__ == "__main__":

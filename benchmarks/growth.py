@@ -1,11 +1,11 @@
-"""How training steps grow with the model: from 1 to 64 layers, and from 32 to 2048 features, beside JAX if it is there.
+"""Scaling of training steps with the model, from 1 to 64 layers and from 32 to 2048 features, compared with JAX.
 
     python benchmarks/growth.py                            everything: half an hour
     python benchmarks/growth.py --model mlp --axis depth   a part
     python benchmarks/growth.py --quick                    small models
 
-Cost is to grow as the work does: neither compiling nor running may fall off a cliff. Each row is a process of its own
-with empty caches and one thread; the losses of both systems must agree.
+Compile time and run time should be proportional to the work. Each row runs in a new process with empty caches and one
+thread; the losses of both systems must agree.
 """
 
 from __future__ import annotations

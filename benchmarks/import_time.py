@@ -1,4 +1,4 @@
-"""How long `import ocannl` takes, NumPy's own time excluded. Aim: less than 0.25 s."""
+"""Time of `import ocannl` without NumPy. Target: less than 0.25 s."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def main() -> None:
     ours, numpy, own = runs[0]
     median = runs[len(runs) // 2][0]
     print(f"import ocannl: {ours:.3f} s without NumPy (median {median:.3f} s), NumPy and ml_dtypes {numpy:.3f} s")
-    print("the modules that take longest by themselves:")
+    print("slowest modules, without their imports:")
     for seconds, name in own[:8]:
         print(f"  {1e3 * seconds:6.1f} ms  {name}")
-    print(f"aim {AIM_S:g} s: {'met' if median < AIM_S else 'MISSED'}")
+    print(f"target {AIM_S:g} s: {'met' if median < AIM_S else 'MISSED'}")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""How long inference takes for a decoder transformer of 48 layers with the code that trains it.
+"""Time of shape inference for the training step of a decoder transformer with 48 layers.
 
     python benchmarks/infer_decoder.py [--layers 6 12 24 48] [--momentum 0.9] [--profile]
 
-    write     forward expressions, whose constraints are stated and propagated as they are written
-    finish    every shape of the graph, asked for its sizes
-    record    the update of every parameter, and the shapes of what it makes
-    project   projections: how each operation of the step walks its operands
-    elaborate the assignments of a whole step, beyond that
+    write     construction of the forward expressions, with propagation of their constraints
+    finish    sizes of all shapes of the graph
+    record    updates of all parameters, with the shapes of their nodes
+    project   projections of all operations of the step
+    elaborate assignments of the step, without projections
 
-Aims, on one core: everything that infers (`write`, `finish`, `record`) takes less than 1.5 s for 48 layers; a small
-operation alone less than 100 us, amortized, and as little each in a chain of 20 000.
+Targets, on one core: inference (`write`, `finish`, `record`) takes less than 1.5 s for 48 layers; a small operation
+takes less than 100 us, alone and in a chain of 20 000.
 """
 
 from __future__ import annotations
@@ -137,15 +137,15 @@ def main() -> None:
         figures = "".join(f"{1e3 * best[part]:14.0f}" for part in parts)
         print(f"{layers:6}{best['operations']:12.0f}{best['parameters']:12.0f}{figures}{1e3 * infers:12.0f}")
         if layers == 48:
-            print(f"48 layers infer in {infers:.2f} s; aim 1.5 s: {'met' if infers < 1.5 else 'MISSED'}")
-    print("\nmicroseconds of one of so many operations     as it is   with Python's collector of cycles paused")
+            print(f"48 layers infer in {infers:.2f} s; target 1.5 s: {'met' if infers < 1.5 else 'MISSED'}")
+    print("\nmicroseconds per operation              with garbage collection   without")
     chains = [(f"{count} in a chain", chain, count) for count in (250, 1000, 4000, 20000)]
     for name, run, count in [("2000 alone", small, 2000), *chains]:
         each = best_of(arguments.repeats, run, count)
         gc.disable()
         paused = best_of(arguments.repeats, run, count)
         gc.enable()
-        print(f"{name:>40}  {1e6 * each:12.0f}   {1e6 * paused:12.0f}   aim 100: {'met' if each < 1e-4 else 'MISSED'}")
+        print(f"{name:>40}  {1e6 * each:12.0f}   {1e6 * paused:12.0f}   target 100: {'met' if each < 1e-4 else 'MISSED'}")
     if arguments.profile:
         profile = cProfile.Profile()
         profile.runcall(whole, arguments.layers[-1], arguments.momentum)

@@ -1,4 +1,4 @@
-"""How the time of inference grows with the number of operations.
+"""Scaling of shape inference with the number of operations.
 
     python benchmarks/infer_growth.py [--sizes 250 1000 4000 20000] [--no-collector]
 

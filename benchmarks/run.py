@@ -1,11 +1,11 @@
-"""Every workload with ocannl and with every peer that is installed, side by side.
+"""Runs all workloads with ocannl and with all installed peers.
 
     python benchmarks/run.py                                        everything: hours
     python benchmarks/run.py --quick --workload W2 'W1_*' --threads 1
     python benchmarks/run.py --again benchmarks/results/DATE.json   the table and the plot of results there are
 
-Peers are those that the adapters in `../shared/bench` beside the checkout know (or in `--peers FOLDER`) and that this
-Python can import. Systems take turns, each run in a fresh process; every result is checked before it is timed.
+Peers are the systems with an adapter in `../shared/bench` beside the checkout (or `--peers FOLDER`) that can be
+imported. Systems alternate, each run in a new process; results are checked before they are timed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def main() -> None:
     standard = QUICK if given.quick else THOROUGH
     known = systems(given.peers)
     if not (given.peers / "bench").is_dir():
-        print("there are no adapters of peers beside the checkout: ocannl is measured alone")
+        print("no adapters of peers were found beside the checkout: only ocannl is measured")
     workloads = [name for name in WORKLOADS if any(fnmatch(name, pattern) for pattern in given.workload)]
     with tempfile.TemporaryDirectory() as scratch:
         plan = Plan(
@@ -108,7 +108,7 @@ def main() -> None:
         missing = {name: "there is no adapter of it" for name in given.system if name not in known}
         missing |= {system.name: why for system in plan.systems if (why := absent(system, plan))}
         for name, why in missing.items():
-            print(f"{name} is skipped: {why}")
+            print(f"{name} skipped: {why}")
         present = [system for system in plan.systems if system.name not in missing]
         results = compared(replace(plan, systems=present), missing)
     write(results, given.output or RESULTS / date.today().isoformat())
