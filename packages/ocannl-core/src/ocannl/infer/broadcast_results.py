@@ -69,7 +69,7 @@ def broadcast_axis(trail: Trail, operands: Sequence[DimVar]) -> DimVar:
 
 def mark_single(trail: Trail, operands: Sequence[DimVar], proper: Sequence[DimVar]) -> None:
     """Marks the only operand of undecided size that is broadcast with axes of size 1."""
-    if len(proper) == 1 < len(operands):
+    if len(proper) == 1 and any(find(axis).is_stretchable for axis in operands):
         axis = find(proper[0])
         if axis.size is None and not axis.meets_one:
             trail.set(axis, "meets_one", True)
