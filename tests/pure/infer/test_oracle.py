@@ -16,7 +16,7 @@ from statistics import median
 
 import pytest
 from shape_systems.families import CERTAIN, FAMILIES, SMALL, refused_without_need
-from shape_systems.properties import judge, traces
+from shape_systems.properties import check_answer, check_rollback
 from shape_systems.shape_oracle import broadcast, fits, holds, makes
 from shape_systems.systems import AT_ONCE
 
@@ -36,7 +36,7 @@ def test_answers_are_sound_and_independent_of_order(family, start):
     for seed in range(start, start + CHUNK):
         random = Random(f"{family} {seed}")
         system = FAMILIES[family](random)
-        wrong = judge(system, random, SMALL.get(family), family not in CERTAIN)
+        wrong = check_answer(system, random, SMALL.get(family), family not in CERTAIN)
         assert not wrong, f"{family} {seed}\n{system}\n{wrong}"
 
 
@@ -45,7 +45,7 @@ def test_answers_are_sound_and_independent_of_order(family, start):
 def test_refusals_are_rolled_back(family, start):
     for seed in range(start, start + CHUNK):
         system = FAMILIES[family](Random(f"{family} {seed}"))
-        left = traces(system)
+        left = check_rollback(system)
         assert not left, f"{family} {seed}\n{system}\n{left}"
 
 

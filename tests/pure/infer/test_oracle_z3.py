@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from shape_systems.properties import unhelpful
+from shape_systems.properties import check_error_message
 from shape_systems.shape_oracle import Operation
 from shape_systems.systems import System
 
@@ -91,4 +91,4 @@ def test_z3_agrees(start):
         system.planted = solution(system, kinds)
         if system.planted is not None:
             assert not system.unsound(system.planted)
-            assert not unhelpful(system, answer), f"{seed}\n{system}\n{answer}"
+            assert not check_error_message(system, answer), f"{seed}\n{system}\n{answer}"

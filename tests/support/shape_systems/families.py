@@ -1,4 +1,4 @@
-"""The families of random systems of shapes, and how many of each the solver may refuse."""
+"""Families of random systems of shapes, and the number of each that the solver may refuse."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from shape_systems.planted_systems import random_planted
-from shape_systems.properties import unhelpful
+from shape_systems.properties import check_error_message
 from shape_systems.random_systems import (
     random_ends,
     random_flanks,
@@ -30,38 +30,38 @@ SMALL = {
     "rows": ((1, 2, 3), 2), "kinds": ((1, 2), 1), "flanks": ((1, 2, 3), 2), "stretches": ((1, 2, 3), 2),
     "inserted": ((1, 2, 3), 2), "met": ((1, 2, 3), 2), "joined": ((1, 2, 3), 2),
 }  # fmt: skip
-"""Sizes, and numbers of axes, that are all tried to see whether a system of a family can be satisfied."""
+"""Sizes and maximum rank of an exhaustive search for a solution."""
 
-# Of 250 systems, so many that can be satisfied may be refused: their number of ways is one that must be asked for, or
-# a guess was wrong; what the error names must always help.
-ASKED, GUESSED = 20, 9
+# Maximum number of satisfiable systems refused, of 250: undetermined ones, and those with a wrong default. Errors must
+# always be helpful.
+MAX_ASKED, MAX_GUESSED = 20, 9
 STRAINED = {"rows": 1, "kinds": 1, "stretches": 1, "flanks": 2}
 
 
 def refused_without_need(seeds: range) -> str:
-    """More systems than usual that could be satisfied are refused, or one in vain; for each 250 systems."""
-    asked, guessed = 0, []
+    """Describes refused satisfiable systems if they exceed the limits or have unhelpful errors; empty otherwise."""
+    undetermined, guessed = 0, []
     for seed in seeds:
         system = random_planted(Random(f"planted {seed}"))
         if system.planted is not None and isinstance(answer := system.solve(range(system.steps)), str):
-            asked += "nothing says how" in answer
+            undetermined += "nothing says how" in answer
             if "nothing says" not in answer:
                 guessed.append(f"planted {seed}\n{system}\n{answer}")
-            if words := unhelpful(system, answer):
-                return f"planted {seed}\n{words}"
-    for family, most in STRAINED.items():
+            if complaint := check_error_message(system, answer):
+                return f"planted {seed}\n{complaint}"
+    for family, limit in STRAINED.items():
         strained = []
         for seed in seeds:
             system = FAMILIES[family](Random(f"{family} {seed}"))
             answer = system.solve(range(system.steps))
             if isinstance(answer, str) and not answer.startswith(AT_ONCE) and "nothing says" not in answer:
                 strained.append(f"{family} {seed}\n{system}\n{answer}")
-        if len(strained) > most:
+        if len(strained) > limit:
             return "\n\n".join(strained)
-    if len(guessed) > GUESSED:
+    if len(guessed) > MAX_GUESSED:
         return "\n\n".join(guessed)
-    return f"{asked} ask for a size" if asked > ASKED else ""
+    return f"{undetermined} ask for a size" if undetermined > MAX_ASKED else ""
 
 
 CERTAIN = ("rows", "kinds", "flanks", "ends", "inserted", "joined")
-"""Families in which what a wrong guess refuses has no solution of small shapes."""
+"""Families in which systems refused after a default have no solution of small shapes."""

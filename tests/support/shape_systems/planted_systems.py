@@ -1,4 +1,4 @@
-"""Random systems of shapes around a solution that is hidden, half of them broken somewhere."""
+"""Random systems of shapes with a planted solution; about half are mutated afterwards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 
 from ocannl.infer.logic import COMPOSE, COMPOSE_ACCUMULATE, TRANSPOSE, Logic, pointwise, slice_batch
 from ocannl.infer.spec import AxisSpec, Concat, Fixed, Label, Merged, Padding, RowSpec, Window, axis_labels
-from shape_systems.mutations import spoil
+from shape_systems.mutations import mutate
 from shape_systems.random_systems import specs
 from shape_systems.shape_oracle import (
     Axis,
@@ -25,7 +25,7 @@ from shape_systems.shape_oracle import (
     spare_parts,
     unsized,
 )
-from shape_systems.systems import Claim, Given, System
+from shape_systems.systems import Claim, KnownRow, System
 
 PLANTED = [
     pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(3), COMPOSE, COMPOSE, COMPOSE, TRANSPOSE,
@@ -45,20 +45,20 @@ PLANTED = [
 
 
 def random_planted(random: Random) -> System:
-    """A few operations of every form on all three rows; half of them broken somewhere."""
-    operations, it = random.randint(2, 5), Planter(random, (1, 2, 2, 3, 3, 4))
+    """A few operations of any form on all three rows; a part of the systems is mutated."""
+    operations, builder = random.randint(2, 5), SolutionBuilder(random, (1, 2, 2, 3, 3, 4))
     for _ in range(operations * 12):
-        if len(it.operations) >= operations:
+        if len(builder.operations) >= operations:
             break
-        it.operate()
-    system = it.system()
+        builder.operate()
+    system = builder.system()
     if random.random() < 0.6:
-        spoil(random, system)
+        mutate(random, system)
     return system
 
 
-class Planter:
-    """Tensors of known rows, and operations that hold of them."""
+class SolutionBuilder:
+    """Builds tensors of known rows, and operations that they satisfy."""
 
     def __init__(self, random: Random, sizes: Sequence[int]) -> None:
         self.random = random
@@ -67,7 +67,7 @@ class Planter:
         self.rows: list[Rows] = []
         self.operations: list[Operation] = []
         self.captured: list[int] = []
-        self.given_batch: set[int] = set()
+        self.explicit_batch: set[int] = set()
         self.is_sized = True  # every name has a size, so that nothing is to be refused
 
     def operate(self) -> None:
@@ -77,8 +77,9 @@ class Planter:
         coefs = {name: random.choice((1, 2, 2, 3)) for name in logic.spec.coefficients()}
         operands: list[int | None] = []
         for n in range(logic.arity):
-            here = [k for k in range(len(self.rows)) if logic.name != "slice" or self.roles[k] == "data"]
-            operands.append(random.choice(here) if here and random.random() < (0.8 if n == 0 else 0.4) else None)
+            candidates = [k for k in range(len(self.rows)) if logic.name != "slice" or self.roles[k] == "data"]
+            reuses = bool(candidates) and random.random() < (0.8 if n == 0 else 0.4)
+            operands.append(random.choice(candidates) if reuses else None)
         for use in logic.equal:
             old = operands[use.slot // 3]
             if old is not None:
@@ -139,7 +140,7 @@ class Planter:
                 for name in fresh:
                     names[name] = (self.random.randint(1, max(1, min(size, 6))), None)
                 last = fresh[0]
-                at = [n for n in range(1, size + 1) if self.whole(axis, {**names, last: (n, None)}, coefs) == size]
+                at = [n for n in range(1, size + 1) if self.total_size(axis, {**names, last: (n, None)}, coefs) == size]
                 if at:
                     names[last] = (self.random.choice(at), None)
                     break
@@ -148,7 +149,7 @@ class Planter:
         return True
 
     def invent(self, logic: Logic, operands: list[int | None], names: Names) -> None:
-        """What names stand for that no tensor tells yet."""
+        """Chooses values of names that no tensor determines."""
         for shape in logic.spec.shapes:
             for _, spec in shape.rows:
                 in_law = dict.fromkeys(n for a in spec.axes if not isinstance(a, Label) for n in axis_labels(a))
@@ -160,8 +161,8 @@ class Planter:
             old, key = operands[use.slot // 3], f"..{use.spec.var}"
             if old is not None:
                 row = self.rows[old][use.slot % 3]
-                known = names.get(key)
-                names[key] = row if known is None else merged(known, row)  # type: ignore[arg-type]
+                row_known = names.get(key)
+                names[key] = row if row_known is None else merged(row_known, row)  # type: ignore[arg-type]
         for var in logic.spec.row_vars():
             names.setdefault(f"..{var}", tuple(self.axis() for _ in range(self.random.choice((0, 0, 1, 1, 2)))))
 
@@ -188,10 +189,10 @@ class Planter:
         match axis:
             case Label(name): return names[name]  # type: ignore[return-value]
             case Fixed(int(at)): return at + 1, None
-            case Window() | Concat() | Merged(): return self.whole(axis, names, coefs), None
+            case Window() | Concat() | Merged(): return self.total_size(axis, names, coefs), None
             case _: return self.random.choice(self.sizes), None
 
-    def whole(self, axis: AxisSpec, names: Names, coefs: dict[str, int]) -> int:
+    def total_size(self, axis: AxisSpec, names: Names, coefs: dict[str, int]) -> int:
         """The size that names make."""
         match axis:
             case Concat(parts):
@@ -201,12 +202,12 @@ class Planter:
             case Window(stride, over, padding, offset, dilation, kernel):
                 stride = coefs[stride] if isinstance(stride, str) else stride
                 dilation = coefs[dilation] if isinstance(dilation, str) else dilation
-                places, taps = size_of(names, over) or 0, (size_of(names, kernel) or 0) if kernel else 1
+                positions, taps = size_of(names, over) or 0, (size_of(names, kernel) or 0) if kernel else 1
                 if kernel is None:
-                    return stride * (places + offset // stride)
+                    return stride * (positions + offset // stride)
                 if padding is Padding.SAME:
-                    return stride * places
-                return offset + stride * (places - 1) + dilation * (taps - 1) + 1
+                    return stride * positions
+                return offset + stride * (positions - 1) + dilation * (taps - 1) + 1
             case _: return 0
 
     def add(self, rows: Rows, logic: Logic | None) -> int:
@@ -216,25 +217,25 @@ class Planter:
         self.roles.append(role)
         self.rows.append(rows)
         if logic is not None and logic.name == "slice":
-            self.given_batch.add(len(self.rows) - 1)
+            self.explicit_batch.add(len(self.rows) - 1)
         return len(self.rows) - 1
 
     def system(self) -> System:
-        """Leaves keep some of their rows."""
+        """The system, with some rows of leaves left unspecified."""
         random = self.random
-        rows: list[tuple[Given, Given, Given]] = []
+        rows: list[tuple[KnownRow, KnownRow, KnownRow]] = []
         square, total = set(), {}
-        sliced = {it.operands[0] for it in self.operations if it.logic.name == "slice"} | self.given_batch
+        sliced = {op.operands[0] for op in self.operations if op.logic.name == "slice"} | self.explicit_batch
         for n, (role, actual) in enumerate(zip(self.roles, self.rows, strict=True)):
             keep = random.choice((0.3, 0.9))
-            given = [self.forgetful(row) if random.random() < keep else None for row in actual]
+            specified = [self.forgetful(row) if random.random() < keep else None for row in actual]
             if role == "result":
-                given = [None, None, None]
+                specified = [None, None, None]
             elif role == "param":
-                given[0] = ()
+                specified[0] = ()
             elif n in sliced:
-                given[0] = self.forgetful(actual[0])
-            rows.append((given[0], given[1], given[2]))
+                specified[0] = self.forgetful(actual[0])
+            rows.append((specified[0], specified[1], specified[2]))
             if role != "result":
                 if actual[1] == actual[2] and random.random() < 0.3:
                     square.add(n)
@@ -243,15 +244,15 @@ class Planter:
         captured = self.captured
         claims = [Claim(n, size) for n, size in enumerate(captured) if random.random() < 0.2]
         for a, size in enumerate(captured):
-            for b, other in enumerate(captured):
-                if a != b and other and size % other == 0 and random.random() < 0.5:
-                    claims.append(Claim(a, other=b, factor=size // other))
+            for b, base in enumerate(captured):
+                if a != b and base and size % base == 0 and random.random() < 0.5:
+                    claims.append(Claim(a, base=b, factor=size // base))
         planted = list(self.rows) if self.is_sized else None
         return System(
             self.roles, rows, self.operations, claims, frozenset(square), total, len(captured), planted=planted
         )
 
-    def forgetful(self, row: tuple[Axis, ...]) -> Given:
+    def forgetful(self, row: tuple[Axis, ...]) -> KnownRow:
         return tuple((size, unit if self.random.random() < 0.5 else None) for size, unit in row)
 
 

@@ -1,4 +1,4 @@
-"""The laws that the solver's answers to systems of shapes obey."""
+"""Properties of the solutions of systems of shapes."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from shape_systems.shape_oracle import Names, Row, Rows, holds
 from shape_systems.systems import AT_ONCE, System
 
 ASKS = "nothing says"
-"""Stands in errors that ask for what an operation cannot know; it may ask at once."""
+"""Occurs in errors about undetermined sizes, which may be raised immediately."""
 
 
-def uncommitted(system: System, answer: list[Rows]) -> str:
-    """A leaf that could be as large as what it is stretched to, all else being the same.
+def check_leaves_committed(system: System, answer: list[Rows]) -> str:
+    """Describes a leaf that could be as large as the use it broadcasts to; empty if there is none.
 
-    Where fixed places are read, axes are as large as these ask for, before they are as large as their uses.
+    Systems with fixed indices are skipped: these determine sizes before uses do.
     """
-    specs = [row for it in system.operations for shape in it.logic.spec.shapes for _, row in shape.rows]
+    specs = [row for op in system.operations for shape in op.logic.spec.shapes for _, row in shape.rows]
     if any(isinstance(axis, Fixed) for row in specs for axis in row.axes):
         return ""
-    for it in system.operations:
+    for op in system.operations:
         names: Names = {}
-        holds(it.logic, [answer[n] for n in (*it.operands, it.result)], it.sizes, names)
-        for use in it.logic.stretch:
-            n, k = it.operands[use.slot // 3], use.slot % 3
-            row, other = answer[n][k], names[f"..{use.spec.var}"]
+        holds(op.logic, [answer[n] for n in (*op.operands, op.result)], op.sizes, names)
+        for use in op.logic.stretch:
+            n, k = op.operands[use.slot // 3], use.slot % 3
+            row, alternative = answer[n][k], names[f"..{use.spec.var}"]
             is_open = system.roles[n] != "result" and system.rows[n][k] is None
-            if is_open and count(other) > count(row):  # type: ignore[arg-type]
+            if is_open and count(alternative) > count(row):  # type: ignore[arg-type]
                 changed = [*answer]
-                changed[n] = tuple(other if j == k else r for j, r in enumerate(answer[n]))  # type: ignore[misc]
+                changed[n] = tuple(alternative if j == k else r for j, r in enumerate(answer[n]))  # type: ignore[misc]
                 if not system.unsound(changed):
-                    return f"row {k} of {n} is {row}, but could be {other} as its use"
+                    return f"row {k} of {n} is {row}, but could be {alternative} as its use"
     return ""
 
 
@@ -42,44 +42,45 @@ def count(row: Row) -> int:
     return prod(size or 0 for size, _ in row)
 
 
-def unhelpful(system: System, error: str) -> str:
-    """An error about a system that can be satisfied which does not name leaves, or sizes, that help when given."""
+def check_error_message(system: System, error: str) -> str:
+    """Describes an error that names no leaf or size whose specification helps; empty if all errors do."""
     assert system.planted is not None
     answer: list[Rows] | str = error
     while isinstance(answer, str):
         if answer.startswith(AT_ONCE) and ASKS not in answer:
             return answer
         names = re.findall(r"\bt\d+\b", answer)
-        told = system.told(names)
-        if told is None:
-            told = next((s for part in re.findall(r"`([^`]*)`", answer) if (s := system.named(part))), None)
-        if told is None:
+        specified = system.with_planted_rows(names)
+        if specified is None:
+            systems = (system.with_planted_sizes(part) for part in re.findall(r"`([^`]*)`", answer))
+            specified = next((candidate for candidate in systems if candidate), None)
+        if specified is None:
             return f"{answer}\nnames nothing that could be given in\n{system}"
-        system = told
+        system = specified
         answer = system.solve(range(system.steps))
     return ""
 
 
-def judge(
+def check_answer(
     system: System, random: Random, small: tuple[tuple[int, ...], int] | None = None, guesses: bool = True
 ) -> str:
-    """What is wrong with the solver's answer, in words; empty if nothing.
+    """Describes a violation by the solver; empty if there is none.
 
-    `small` are shapes that are all tried for what is refused; without `guesses`, this holds of what is refused late,
-    too, unless for want of facts, and nothing is refused late where no shapes can be tried.
+    For refused systems, all shapes of the sizes and ranks `small` are tried. Systems refused after a default are exempt
+    if `guesses`, or if the error asks for a size.
     """
     answer = system.solve(range(system.steps))
     for _ in range(2):
-        order = system.an_order(random)
-        other = system.solve(order)
-        if outcome(other) != outcome(answer):
-            return f"in the order {order}: {other}\nbut else: {answer}"
+        order = system.random_order(random)
+        alternative = system.solve(order)
+        if outcome(alternative) != outcome(answer):
+            return f"in the order {order}: {alternative}\nbut else: {answer}"
     if not isinstance(answer, str):
-        if wrong := system.unsound(answer) or uncommitted(system, answer):
-            return wrong
+        if violation := system.unsound(answer) or check_leaves_committed(system, answer):
+            return violation
         shapes = system.build(range(system.steps))
         again = system.answer(shapes)
-        return "another answer" if isinstance(again, str) else system.misprojected(shapes, again)
+        return "another answer" if isinstance(again, str) else system.check_projections(shapes, again)
     if system.planted is not None:
         return answer if answer.startswith(AT_ONCE) and ASKS not in answer else ""
     is_guess = not answer.startswith(AT_ONCE)
@@ -91,9 +92,9 @@ def judge(
     return f"{answer}\nbut {witness}" if witness is not None else ""
 
 
-def traces(system: System) -> str:
-    """What an operation that was refused has left behind."""
-    kept: list[int] = []
+def check_rollback(system: System) -> str:
+    """Describes an effect left behind by a refused operation; empty if there is none."""
+    accepted: list[int] = []
     try:
         shapes = system.tensors()
     except ShapeError:  # what is given of one tensor disagrees
@@ -104,19 +105,19 @@ def traces(system: System) -> str:
         before = [shape.known for shape in shapes if shape is not None]
         try:
             system.operate(shapes, n)
-            kept.append(n)
+            accepted.append(n)
         except ShapeError:
             if [shape.known for shape in shapes if shape is not None] != before:
-                return f"operation {n} was refused, but told something"
+                return f"operation {n} was refused, but changed shapes"
     answer = system.answer(shapes)
-    other = system.solve(kept)
-    if answer != other:
-        return f"{answer}\nbut without what was refused: {other}"
+    alternative = system.solve(accepted)
+    if answer != alternative:
+        return f"{answer}\nbut without what was refused: {alternative}"
     if isinstance(answer, str) and (again := system.answer(shapes)) != answer:
         return f"{answer}\nbut asked again: {again}"
     return ""
 
 
 def outcome(answer: list[Rows] | str) -> object:
-    """What must not depend on the order: all but the words of an error."""
+    """The part of an answer that must not depend on the order: all but the text of an error."""
     return "refused" if isinstance(answer, str) else answer

@@ -1,4 +1,4 @@
-"""Random systems of shapes by chance: each family has its own forms of operations, on tensors of any rows."""
+"""Random systems of shapes; each family has a set of operations, applied to tensors of any rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 from ocannl.infer.logic import COMPOSE, COMPOSE_ACCUMULATE, TRANSPOSE, Logic, einsum, pointwise
 from ocannl.infer.parse import parse
 from shape_systems.shape_oracle import Operation, unsized
-from shape_systems.systems import Given, System
+from shape_systems.systems import KnownRow, System
 
 
 def specs(*texts: str) -> list[Logic]:
@@ -55,21 +55,21 @@ JOINED = [
 ENDS = specs("i, ... => i", "..., i => i", "i, j, ... => i", "..., i, j => j", "... => ...")
 
 
-class Chance:
-    """Leaves, and operations on any tensors: each makes a result, or writes into what exists."""
+class SystemBuilder:
+    """Builds leaves and operations; each operation creates a result, or writes into an existing tensor."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.roles: list[str] = []
-        self.rows: list[tuple[Given, Given, Given]] = []
+        self.rows: list[tuple[KnownRow, KnownRow, KnownRow]] = []
         self.operations: list[Operation] = []
 
-    def leaf(self, role: str, batch: Given, input: Given, output: Given) -> None:
+    def leaf(self, role: str, batch: KnownRow, input: KnownRow, output: KnownRow) -> None:
         self.roles.append(role)
         self.rows.append((batch, input, output))
 
     def operate(self, logic: Logic, sizes: dict[str, int] | None = None, write: float = 0.0) -> None:
-        """One more operation; names that no operand sizes are mostly given sizes."""
+        """Adds an operation; most names that no operand sizes are assigned sizes."""
         count, sizes = len(self.roles), dict(sizes or {})
         operands = [self.random.randrange(count) for _ in range(logic.arity)]
         result = self.random.randrange(count) if self.random.random() < write else count
@@ -85,16 +85,16 @@ class Chance:
         return System(self.roles, self.rows, self.operations)
 
 
-def some_sizes(random: Random, sizes: Sequence[int], counts: Sequence[int], known: float) -> Given:
+def random_row(random: Random, sizes: Sequence[int], counts: Sequence[int], probability: float) -> KnownRow:
     row = tuple((random.choice(sizes), None) for _ in range(random.choice(counts)))
-    return row if random.random() < known else None
+    return row if random.random() < probability else None
 
 
 def random_rows(random: Random) -> System:
     """Output rows alone, of unknown lengths; what is written into may be anything, operands included."""
-    chance = Chance(random)
+    chance = SystemBuilder(random)
     for _ in range(random.randint(2, 3)):
-        chance.leaf(random.choice(["data", "param"]), (), (), some_sizes(random, (1, 1, 2, 2, 3), (0, 1, 2), 0.5))
+        chance.leaf(random.choice(["data", "param"]), (), (), random_row(random, (1, 1, 2, 2, 3), (0, 1, 2), 0.5))
     for _ in range(random.randint(1, 4)):
         chance.operate(random.choice(ROWS), write=0.35)
     return chance.system()
@@ -102,10 +102,10 @@ def random_rows(random: Random) -> System:
 
 def random_kinds(random: Random) -> System:
     """All three rows."""
-    chance = Chance(random)
+    chance = SystemBuilder(random)
     for _ in range(random.randint(1, 3)):
         role = random.choice(["data", "param"])
-        batch, input, output = (some_sizes(random, (1, 2), (0, 0, 1, 1, 2), 0.6) for _ in range(3))
+        batch, input, output = (random_row(random, (1, 2), (0, 0, 1, 1, 2), 0.6) for _ in range(3))
         chance.leaf(role, () if role == "param" else batch, input, output)
     for _ in range(random.randint(1, 4)):
         chance.operate(random.choice(KINDS), write=0.3)
@@ -114,7 +114,7 @@ def random_kinds(random: Random) -> System:
 
 def random_sums(random: Random) -> System:
     """Short output rows with units, in windows and concatenations."""
-    chance = Chance(random)
+    chance = SystemBuilder(random)
     for _ in range(random.randint(2, 3)):
         units = ("a", "b", *(None,) * 8)
         length = random.choice((1, 1, 1, 2))
@@ -127,9 +127,9 @@ def random_sums(random: Random) -> System:
 
 def random_flanks(random: Random) -> System:
     """Output rows that are equal, with axes in front and behind, some of given sizes."""
-    chance = Chance(random)
+    chance = SystemBuilder(random)
     for _ in range(random.randint(1, 3)):
-        chance.leaf("data", (), (), some_sizes(random, (1, 2, 2, 3), (0, 1, 2, 3), 0.4))
+        chance.leaf("data", (), (), random_row(random, (1, 2, 2, 3), (0, 1, 2, 3), 0.4))
     for _ in range(random.randint(1, 4)):
         logic = random.choice(FLANKS)
         sizes = {name: random.choice((1, 2, 3)) for name in logic.spec.labels() if random.random() < 0.3}
@@ -138,7 +138,7 @@ def random_flanks(random: Random) -> System:
 
 
 def random_ends(random: Random) -> System:
-    """Output rows of which the first and the last axes are told.
+    """Output rows of which the first and last axes are specified.
 
     No diagonals: where one of unknown size may be laid over other axes in two ways, the order may show.
     """
@@ -154,9 +154,9 @@ def random_ends(random: Random) -> System:
 
 def random_stretches(random: Random) -> System:
     """Output rows, some given and some not, that broadcasting stretches in several ways, also by way of each other."""
-    chance = Chance(random)
+    chance = SystemBuilder(random)
     for _ in range(random.randint(3, 5)):
-        chance.leaf(random.choice(["data", "param"]), (), (), some_sizes(random, (1, 1, 2, 2, 3), (0, 1, 1, 2), 0.6))
+        chance.leaf(random.choice(["data", "param"]), (), (), random_row(random, (1, 1, 2, 2, 3), (0, 1, 1, 2), 0.6))
     for _ in range(random.randint(2, 5)):
         chance.operate(random.choice([pointwise(1), pointwise(2), pointwise(2), pointwise(3)]), write=0.15)
     return chance.system()
@@ -164,9 +164,9 @@ def random_stretches(random: Random) -> System:
 
 def random_inserted(random: Random) -> System:
     """Output rows into which broadcasting inserts axes, in front whatever specs write in front of a row variable."""
-    chance = Chance(random)
+    chance = SystemBuilder(random)
     for _ in range(random.randint(2, 3)):
-        row = some_sizes(random, (1, 1, 2, 2, 3), (0, 1, 1, 2, 2, 3), 0.6)
+        row = random_row(random, (1, 1, 2, 2, 3), (0, 1, 1, 2, 2, 3), 0.6)
         chance.leaf(random.choice(["data", "data", "param"]), (), (), row)
     for _ in range(random.randint(2, 5)):
         logic = random.choice(INSERTED)
@@ -180,9 +180,9 @@ def random_met(random: Random) -> System:
 
     Nothing writes into what exists: leaves that are stretched to each other in turn may both stay short.
     """
-    chance = Chance(random)
+    chance = SystemBuilder(random)
     for _ in range(random.randint(2, 3)):
-        input, output = (some_sizes(random, (1, 2, 2, 3), (0, 1, 1, 2, 2), 0.35) for _ in range(2))
+        input, output = (random_row(random, (1, 2, 2, 3), (0, 1, 1, 2, 2), 0.35) for _ in range(2))
         chance.leaf(random.choice(["data", "data", "param"]), (), input, output)
     for _ in range(random.randint(2, 4)):
         logic = random.choice(MET)
@@ -193,9 +193,9 @@ def random_met(random: Random) -> System:
 
 def random_joined(random: Random) -> System:
     """Output rows of unknown sizes that broadcasting bounds and specs then equate."""
-    chance = Chance(random)
+    chance = SystemBuilder(random)
     for _ in range(random.randint(3, 4)):
-        chance.leaf(random.choice(["data", "param"]), (), (), some_sizes(random, (1, 2, 2, 2, 3), (1, 1, 2), 0.4))
+        chance.leaf(random.choice(["data", "param"]), (), (), random_row(random, (1, 2, 2, 2, 3), (1, 1, 2), 0.4))
     for _ in range(random.randint(2, 5)):
         logic = random.choice(JOINED)
         sizes = {name: random.choice((1, 1, 2, 3)) for name in logic.spec.labels() if random.random() < 0.2}

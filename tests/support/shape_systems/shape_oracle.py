@@ -1,4 +1,4 @@
-"""What operations mean for shapes, by definitions that share no code with the solver."""
+"""Shape semantics of operations, by definitions that share no code with the solver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Axis = tuple[int | None, str | None]
 Row = tuple[Axis, ...]
 Rows = tuple[Row, ...]
 Names = dict[str, Row | Axis]
-POINTS = 600  # at most so many iterations are compared
+POINTS = 600  # maximum number of compared iterations
 STRETCHABLE: Axis = (1, None)
 
 
@@ -38,7 +38,7 @@ def broadcast(rows: Sequence[Row]) -> Row | None:
 
 
 def means(spec: RowSpec, axes: Row, names: Names) -> bool:
-    """The axes are what the spec says, given and completing what its names stand for."""
+    """Whether the axes match the spec; binds its names."""
     front, back = len(spec.lead), len(spec.trail)
     if len(axes) < front + back or (spec.var is None and len(axes) != front + back):
         return False
@@ -57,29 +57,29 @@ def reaches(axis: Axis, fixed: Fixed) -> bool:
 
 
 def size_of(names: Names, name: str) -> int | None:
-    known = names.get(name)
-    return known[0] if known and isinstance(known[0], int) else None
+    size_known = names.get(name)
+    return size_known[0] if size_known and isinstance(size_known[0], int) else None
 
 
 def adds_up(axis: AxisSpec, size: int, names: Names, sizes: Mapping[str, int]) -> bool:
-    """Windows, concatenations and merged axes; names that nothing has given a size yet may have any."""
+    """Whether the size matches a window, concatenation or merged axis; unbound names may have any size."""
     match axis:
         case Window(stride, over, padding, offset, dilation, kernel):
             stride = sizes[stride] if isinstance(stride, str) else stride
             dilation = sizes[dilation] if isinstance(dilation, str) else dilation
-            places, taps = size_of(names, over), size_of(names, kernel) if kernel else 1
-            if places is None or taps is None:
+            positions, taps = size_of(names, over), size_of(names, kernel) if kernel else 1
+            if positions is None or taps is None:
                 return True
             if kernel is None:
-                return size == stride * (places + offset // stride)
+                return size == stride * (positions + offset // stride)
             if padding is Padding.SAME:
-                return size == stride * places
-            reach = offset + stride * (places - 1) + dilation * (taps - 1) + 1
+                return size == stride * positions
+            reach = offset + stride * (positions - 1) + dilation * (taps - 1) + 1
             return size == reach if padding is Padding.VALID else size >= reach
         case Concat(parts):
             lengths = [part if isinstance(part, int) else size_of(names, part.name) for part in parts]
-            known = sum(n for n in lengths if n is not None)
-            return known == size if None not in lengths else known <= size
+            size_known = sum(n for n in lengths if n is not None)
+            return size_known == size if None not in lengths else size_known <= size
         case Merged(parts):
             factors = [size_of(names, part.name) for part in parts]
             product = prod(n for n in factors if n is not None)
@@ -89,18 +89,18 @@ def adds_up(axis: AxisSpec, size: int, names: Names, sizes: Mapping[str, int]) -
             return True
 
 
-def counts_alike(axis: AxisSpec, whole: Axis, names: Names, sizes: Mapping[str, int]) -> bool:
+def counts_alike(axis: AxisSpec, total: Axis, names: Names, sizes: Mapping[str, int]) -> bool:
     """Concatenated axes have the unit of the whole, unless they are a plain 1, and so have the places of a window."""
     match axis:
         case Window(over=over): parts, plain = [over], set[Axis]()
         case Concat(): parts, plain = [*axis_labels(axis)], {(1, None)}
         case _: return True
     cells = [names[name] for name in parts if name in names and name not in sizes]
-    return whole in plain or all(cell in plain or cell[1] == whole[1] for cell in cells)
+    return total in plain or all(cell in plain or cell[1] == total[1] for cell in cells)
 
 
 def holds(logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, names: Names | None = None) -> bool:
-    """The operation is possible on these rows of its operands and its result; fills in what its names are."""
+    """Whether the operation accepts these rows of its operands and result; binds its names."""
     names = {} if names is None else names
     equal = (*logic.equal, *logic.result)
     if not all(means(use.spec, rows[use.slot // 3][use.slot % 3], names) for use in equal):
@@ -161,7 +161,7 @@ def makes(
     for use in (*logic.equal, *logic.result):
         is_result = use.slot // 3 == logic.arity
         for axis, size in written_axes(use.spec, rows[use.slot // 3][use.slot % 3]):
-            if not (is_least(axis, size, names, sizes) if is_result else is_whole(axis, size, names, spare, sized)):
+            if not (is_minimal(axis, size, names, sizes) if is_result else is_total(axis, size, names, spare, sized)):
                 return False
     return True
 
@@ -178,7 +178,7 @@ def spare_parts(logic: Logic) -> set[str]:
     return {name for axis in axes if isinstance(axis, Concat) for name in axis_labels(axis) if often[name] == 1}
 
 
-def is_whole(axis: AxisSpec, size: int, names: Names, spare: set[str], sized: set[str]) -> bool:
+def is_total(axis: AxisSpec, size: int, names: Names, spare: set[str], sized: set[str]) -> bool:
     """Of parts of a concatenation that nothing sizes, the spare ones vanish beside those that something mentions."""
     unknown = set(axis_labels(axis)) - sized if isinstance(axis, Concat) else set()
     if not isinstance(axis, Concat) or not unknown & spare or unknown <= spare:
@@ -188,7 +188,7 @@ def is_whole(axis: AxisSpec, size: int, names: Names, spare: set[str], sized: se
     return None in lengths or sum(n for n in lengths if n is not None) == size
 
 
-def is_least(axis: AxisSpec, size: int, names: Names, sizes: Mapping[str, int]) -> bool:
+def is_minimal(axis: AxisSpec, size: int, names: Names, sizes: Mapping[str, int]) -> bool:
     """An axis of a new result reaches its index, and the sum of its indices, and no further."""
     match axis:
         case Fixed(int(index)): return size == index + 1
@@ -215,15 +215,15 @@ class Operation(NamedTuple):
     captures: Mapping[str, int] = {}
 
 
-# --- which cells meet -------------------------------------------------------------------------------------------------
+# --- iterations -------------------------------------------------------------------------------------------------
 
 Cells = tuple[int, ...]
 MEMORY_ORDER = (0, 2, 1)
 
 
-def walk(it: Operation, rows: Sequence[Rows], names: Names) -> Counter[object] | None:
-    """How often a cell of the result meets cells of the operands; None where that is too long to say."""
-    shapes = it.logic.spec.shapes
+def walk(operation: Operation, rows: Sequence[Rows], names: Names) -> Counter[object] | None:
+    """How often each cell of the result is combined with each cell of the operands; None if there are too many."""
+    shapes = operation.logic.spec.shapes
     extents: dict[object, int] = {}
     for n, (shape, actual) in enumerate(zip(shapes, rows, strict=True)):
         for k, (_, spec) in enumerate(shape.rows):
@@ -237,36 +237,36 @@ def walk(it: Operation, rows: Sequence[Rows], names: Names) -> Counter[object] |
     groups = [set(axis_labels(a)) for s in shapes for _, r in s.rows for a in r.axes if isinstance(a, Concat)]
     if len(groups) > 1 or prod(extents.values()) > POINTS:
         return None
-    found: Counter[object] = Counter()
+    counts: Counter[object] = Counter()
     for alone in groups[0] if groups else [None]:
         off = groups[0] - {alone} if alone is not None else set()
         keys = [key for key in extents if key not in off]
         for values in itertools.product(*(range(extents[key]) for key in keys)):
             at = dict(zip(keys, values, strict=True))
-            places = [place(it, n, rows[n], at, off, extents) for n in range(len(rows))]
-            if places[-1] is not None and (not off or any(p is not None for p in places[:-1])):
-                found[places[-1], tuple(places[:-1])] += 1
-    return found
+            positions = [cell_of(operation, n, rows[n], at, off, extents) for n in range(len(rows))]
+            if positions[-1] is not None and (not off or any(p is not None for p in positions[:-1])):
+                counts[positions[-1], tuple(positions[:-1])] += 1
+    return counts
 
 
-def place(
-    it: Operation, n: int, rows: Rows, at: Mapping[object, int], off: set[str], extents: Mapping[object, int]
+def cell_of(
+    operation: Operation, n: int, rows: Rows, at: Mapping[object, int], off: set[str], extents: Mapping[object, int]
 ) -> Cells | None:
     """The cell of one tensor; None where it takes no part."""
     cell: list[int] = []
-    stretched = it.logic.stretched[n] if n < it.logic.arity else (False, False, False)
+    stretched = operation.logic.stretched[n] if n < operation.logic.arity else (False, False, False)
     for k in MEMORY_ORDER:
-        spec = it.logic.spec.shapes[n].rows[k][1]
+        spec = operation.logic.spec.shapes[n].rows[k][1]
         count = sum(isinstance(key, tuple) and len(key) == 2 and key[0] == spec.var for key in extents)
         index: list[int] = []
         lead = [(i, axis) for i, axis in enumerate(spec.lead)]
         trail = [(i, axis) for i, axis in enumerate(spec.trail, len(spec.lead))]
         for part in (lead, trail):
             for i, axis in part:
-                one = axis_index(it, axis, at, off, extents, (n, k, i))
-                if one is None:
+                component = axis_index(operation, axis, at, off, extents, (n, k, i))
+                if component is None:
                     return None
-                index.append(one)
+                index.append(component)
             if part is lead and spec.var is not None:
                 index += [at[spec.var, i] for i in range(count)]
         if stretched[k]:
@@ -277,7 +277,12 @@ def place(
 
 
 def axis_index(
-    it: Operation, axis: AxisSpec, at: Mapping[object, int], off: set[str], extents: Mapping[object, int], key: object
+    operation: Operation,
+    axis: AxisSpec,
+    at: Mapping[object, int],
+    off: set[str],
+    extents: Mapping[object, int],
+    key: object,
 ) -> int | None:
     match axis:
         case Label(name): return None if name in off else at[name]
@@ -298,8 +303,8 @@ def axis_index(
         case Window(stride, over, padding, offset, dilation, kernel):
             if over in off:
                 return None
-            stride = it.sizes[stride] if isinstance(stride, str) else stride
-            dilation = it.sizes[dilation] if isinstance(dilation, str) else dilation
+            stride = operation.sizes[stride] if isinstance(stride, str) else stride
+            dilation = operation.sizes[dilation] if isinstance(dilation, str) else dilation
             first = stride * at[over] + offset
             if kernel is None:
                 return first

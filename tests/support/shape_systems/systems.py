@@ -1,4 +1,4 @@
-"""Systems of operations between tensors: how they are built, and what an answer to them violates."""
+"""Systems of operations on tensors: construction, solution, and verification of solutions."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ from shape_systems.shape_oracle import (
     walk,
 )
 
-Given = Row | None
+KnownRow = Row | None
 AT_ONCE = "at once: "
 
 
 class Claim(NamedTuple):
-    """A capture is a number, or `factor` times another."""
+    """A constraint: a capture is a number, or `factor` times another capture."""
 
     capture: int
     value: int = 0
-    other: int | None = None
+    base: int | None = None
     factor: int = 1
 
 
 @dataclass
 class System:
-    """Leaves with some of their rows, and operations. The first operation with a result makes it, and is built after
-    its operands; further ones write into it, and so do operations whose result is a leaf.
+    """Leaves with some rows specified, and operations. The first operation with a result creates it, after its
+    operands; further ones write into it, as do operations whose result is a leaf.
 
-    `planted` are rows that are known to satisfy it.
+    `planted` is a solution.
     """
 
     roles: list[str]
-    rows: list[tuple[Given, Given, Given]]
+    rows: list[tuple[KnownRow, KnownRow, KnownRow]]
     operations: list[Operation]
     claims: list[Claim] = field(default_factory=list)
     square: frozenset[int] = frozenset()
     cells: dict[int, int] = field(default_factory=dict)
     captures: int = 0
     planted: list[Rows] | None = None
-    found: list[int | None] = field(default_factory=list)  # what captures were found to be by the last answer
+    captured: list[int | None] = field(default_factory=list)  # values of the captures in the last solution
 
     def __str__(self) -> str:
         tensors = [
@@ -68,16 +68,16 @@ class System:
             for n, (role, rows) in enumerate(zip(self.roles, self.rows, strict=True))
         ]
         operations = [
-            f"{it.logic.name} {it.logic.spec} {it.operands} {'=>' if self.is_maker(n) else 'writes'} {it.result} "
-            f"{it.sizes or ''}{it.captures or ''}"
-            for n, it in enumerate(self.operations)
+            f"{op.logic.name} {op.logic.spec} {op.operands} {'=>' if self.is_maker(n) else 'writes'} {op.result} "
+            f"{op.sizes or ''}{op.captures or ''}"
+            for n, op in enumerate(self.operations)
         ]
         return "\n".join([*tensors, *operations, *map(str, self.claims)])
 
     @property
     def variables(self) -> int:
-        """Rows of leaves that are not given, and the names of operations: what a search would have to try."""
-        names = sum(len(it.logic.spec.labels()) + len(it.logic.spec.row_vars()) for it in self.operations)
+        """Number of unspecified rows of leaves and of names in specs: the unknowns of a search."""
+        names = sum(len(op.logic.spec.labels()) + len(op.logic.spec.row_vars()) for op in self.operations)
         leaves = (rows for rows, role in zip(self.rows, self.roles, strict=True) if role != "result")
         return names + sum(row is None for rows in leaves for row in rows)
 
@@ -88,20 +88,20 @@ class System:
     # --- orders ---
 
     def is_maker(self, n: int) -> bool:
-        """Whether an operation makes its result."""
+        """Whether an operation creates its result."""
         result = self.operations[n].result
-        first = next(k for k, it in enumerate(self.operations) if it.result == result)
+        first = next(k for k, op in enumerate(self.operations) if op.result == result)
         return self.roles[result] == "result" and first == n
 
     def is_ready(self, n: int, exists: Sequence[bool]) -> bool:
         """Whether a step can be built, since its tensors exist."""
         if n >= len(self.operations):
             return True
-        it = self.operations[n]
-        return all(exists[k] for k in it.operands) and (exists[it.result] or self.is_maker(n))
+        op = self.operations[n]
+        return all(exists[k] for k in op.operands) and (exists[op.result] or self.is_maker(n))
 
-    def an_order(self, random: Random) -> list[int]:
-        """Steps in some topological order."""
+    def random_order(self, random: Random) -> list[int]:
+        """A random topological order of the steps."""
         exists = [role != "result" for role in self.roles]
         waiting, order = [*range(self.steps)], list[int]()
         while waiting:
@@ -125,20 +125,20 @@ class System:
         if n >= len(self.operations):
             self.claim(self.claims[n - len(self.operations)])
             return
-        it = self.operations[n]
-        captures = {name: self.cells_of[k] for name, k in it.captures.items()}
-        operands = [shape for k in it.operands if (shape := shapes[k]) is not None]
-        result = None if self.is_maker(n) else shapes[it.result]
-        who = Provenance(f"t{it.result}" if result is None else f"operation {n}")
-        shapes[it.result] = relate(it.logic, operands, result, who, sizes=it.sizes, captures=captures)
+        op = self.operations[n]
+        captures = {name: self.cells_of[k] for name, k in op.captures.items()}
+        operands = [shape for k in op.operands if (shape := shapes[k]) is not None]
+        result = None if self.is_maker(n) else shapes[op.result]
+        provenance = Provenance(f"t{op.result}" if result is None else f"operation {n}")
+        shapes[op.result] = relate(op.logic, operands, result, provenance, sizes=op.sizes, captures=captures)
 
-    def claim(self, it: Claim) -> None:
-        if it.other is None:
-            self.cells_of[it.capture].set(it.value)
-        elif it.factor == 1:
-            self.cells_of[it.capture].equal(self.cells_of[it.other])
+    def claim(self, op: Claim) -> None:
+        if op.base is None:
+            self.cells_of[op.capture].set(op.value)
+        elif op.factor == 1:
+            self.cells_of[op.capture].equal(self.cells_of[op.base])
         else:
-            self.cells_of[it.capture].scale(self.cells_of[it.other], it.factor)
+            self.cells_of[op.capture].scale(self.cells_of[op.base], op.factor)
 
     def tensors(self) -> list[Shape | None]:
         """The leaves; results do not exist yet."""
@@ -150,14 +150,14 @@ class System:
                 continue
             batch, input, output = (None if row is None else [written(axis) for axis in row] for row in rows)
             square, total = n in self.square, self.cells.get(n)
-            who = Provenance(f"t{n}", role)
+            provenance = Provenance(f"t{n}", role)
             shapes.append(
-                Shape.leaf(who, batch=batch, input=input, output=output, role=role, square=square, cells=total)
+                Shape.leaf(provenance, batch=batch, input=input, output=output, role=role, square=square, cells=total)
             )
         return shapes
 
     def solve(self, order: Sequence[int]) -> list[Rows] | str:
-        """The answer, or what the error says; `at once` if it came before anything was decided."""
+        """The solution, or the error message; prefixed by `at once` if the error precedes all defaults."""
         try:
             shapes = self.build(order)
         except ShapeError as error:
@@ -171,83 +171,83 @@ class System:
                 finish(shape)
         except ShapeError as error:
             return str(error)
-        self.found = [capture.known for capture in self.cells_of]
+        self.captured = [capture.known for capture in self.cells_of]
         return [tuple(map(ground, shape.rows)) for shape in existing]
 
-    # --- its judgement ---
+    # --- verification ---
 
     def permits(self, n: int, rows: Sequence[Rows], names: Names | None = None) -> bool:
         """Whether an operation is possible on these rows of all tensors."""
-        it = self.operations[n]
-        tensors = [rows[k] for k in (*it.operands, it.result)]
-        unknown = unsized(it.logic) - it.sizes.keys() - it.captures.keys()
+        op = self.operations[n]
+        tensors = [rows[k] for k in (*op.operands, op.result)]
+        unknown = unsized(op.logic) - op.sizes.keys() - op.captures.keys()
         if self.is_maker(n):
-            return not unknown and makes(it.logic, tensors, it.sizes, names, it.captures)
-        return unknown <= result_names(it.logic) and holds(it.logic, tensors, it.sizes, names)
+            return not unknown and makes(op.logic, tensors, op.sizes, names, op.captures)
+        return unknown <= result_names(op.logic) and holds(op.logic, tensors, op.sizes, names)
 
     def unsound(self, answer: list[Rows]) -> str:
-        """What the answer violates, in words; empty if nothing."""
-        for n, given in enumerate(self.rows):
-            for said, axes in zip(given, answer[n], strict=True):
-                if said is not None and not agrees(said, axes):
-                    return f"{n} is {axes}, not {said}"
+        """Describes a violation by the answer; empty if there is none."""
+        for n, specified_rows in enumerate(self.rows):
+            for specified, axes in zip(specified_rows, answer[n], strict=True):
+                if specified is not None and not agrees(specified, axes):
+                    return f"{n} is {axes}, not {specified}"
             if n in self.square and answer[n][1] != answer[n][2]:
                 return f"{n} is not square"
             if n in self.cells and prod(x[0] or 0 for row in answer[n] for x in row) != self.cells[n]:
                 return f"{n} has not {self.cells[n]} cells"
-        known: dict[int, int] = {n: size for n, size in enumerate(self.found) if size is not None}
-        for n, it in enumerate(self.operations):
+        sizes_known: dict[int, int] = {n: size for n, size in enumerate(self.captured) if size is not None}
+        for n, op in enumerate(self.operations):
             names: Names = {}
             if not self.permits(n, answer, names):
-                rows = [answer[k] for k in (*it.operands, it.result)]
-                return f"{it.logic.spec} does not {'make' if self.is_maker(n) else 'hold for'} {rows}"
-            for name, k in it.captures.items():
+                rows = [answer[k] for k in (*op.operands, op.result)]
+                return f"{op.logic.spec} does not {'make' if self.is_maker(n) else 'hold for'} {rows}"
+            for name, k in op.captures.items():
                 size = number(names, name)
-                if size is not None and known.setdefault(k, size) != size:
-                    return f"capture {k} is {known[k]}, not {size}"
+                if size is not None and sizes_known.setdefault(k, size) != size:
+                    return f"capture {k} is {sizes_known[k]}, not {size}"
         for claim in self.claims:
-            size = known.get(claim.capture)
-            other = claim.value if claim.other is None else known.get(claim.other)
-            if size is not None and other is not None and size != claim.factor * other:
+            size = sizes_known.get(claim.capture)
+            base = claim.value if claim.base is None else sizes_known.get(claim.base)
+            if size is not None and base is not None and size != claim.factor * base:
                 return f"{claim} does not hold of {size}"
         return ""
 
-    def misprojected(self, shapes: list[Shape], answer: list[Rows]) -> str:
-        """An operation whose loops do not walk the cells that its spec says."""
-        for it in self.operations:
-            rows = [answer[n] for n in (*it.operands, it.result)]
-            labels = [name for name in it.logic.spec.labels() if name not in it.sizes]
+    def check_projections(self, shapes: list[Shape], answer: list[Rows]) -> str:
+        """Describes an operation whose loops do not visit the cells of its spec; empty if there is none."""
+        for op in self.operations:
+            rows = [answer[n] for n in (*op.operands, op.result)]
+            labels = [name for name in op.logic.spec.labels() if name not in op.sizes]
             names: Names = {}
-            holds(it.logic, rows, it.sizes, names)
+            holds(op.logic, rows, op.sizes, names)
             if any(size_of(names, name) is None for name in labels):
-                continue  # a size that no tensor shows
-            want = walk(it, rows, names)
+                continue  # a size that occurs in no tensor
+            want = walk(op, rows, names)
             if want is None:
                 continue
             try:
-                found = project(it.logic, [shapes[n] for n in it.operands], shapes[it.result], sizes=it.sizes)
+                projections = project(op.logic, [shapes[n] for n in op.operands], shapes[op.result], sizes=op.sizes)
             except (ShapeError, AssertionError) as error:
-                return f"{it.logic.spec} on {rows}: {error!r}"
+                return f"{op.logic.spec} on {rows}: {error!r}"
             got: Counter[object] = Counter()
-            for piece in found.pieces:
+            for piece in projections.pieces:
                 for values in itertools.product(*(range(loop.lo, loop.hi + 1) for loop in piece.loops)):
                     at = dict(zip(piece.loops, values, strict=True))
                     reads = [None if r is None else tuple(i.evaluate(at) for i in r) for r in piece.operands]
                     got[tuple(i.evaluate(at) for i in piece.result), tuple(reads)] += 1
             if got != want:
-                return f"{it.logic.spec} on {rows} walks {got - want} instead of {want - got}"
+                return f"{op.logic.spec} on {rows} walks {got - want} instead of {want - got}"
         return ""
 
-    def witness(self, sizes: tuple[int, ...], most: int, tries: int) -> list[Rows] | None:
-        """Some shapes that satisfy everything, rows not given having up to `most` axes; None if `tries` find none."""
+    def witness(self, sizes: tuple[int, ...], max_axes: int, tries: int) -> list[Rows] | None:
+        """A solution with up to `max_axes` axes in unspecified rows; None if `tries` attempts find none."""
         choice: list[Row] = [
             tuple((size, None) for size in row)
-            for count in range(most + 1)
+            for count in range(max_axes + 1)
             for row in itertools.product(sizes, repeat=count)
         ]
         options = [choice if row is None else [row] for rows in self.rows for row in rows]
         chosen: list[Row] = []
-        ready = [3 * max(*it.operands, it.result) + 2 for it in self.operations]
+        ready = [3 * max(*op.operands, op.result) + 2 for op in self.operations]
 
         def possible() -> bool:
             last = len(chosen) - 1
@@ -270,40 +270,40 @@ class System:
 
         if not search():
             return None
-        self.found = []
+        self.captured = []
         rows: list[Rows] = [tuple(chosen[n : n + 3]) for n in range(0, len(chosen), 3)]
         return rows if not self.unsound(rows) else None
 
-    # --- what would help ---
+    # --- hints ---
 
-    def told(self, names: Sequence[str]) -> System | None:
-        """The system with the planted rows of the leaves that are named; None if these are given already."""
+    def with_planted_rows(self, names: Sequence[str]) -> System | None:
+        """The system with planted rows of the named leaves specified; None if they are specified already."""
         assert self.planted is not None
         rows = list(self.rows)
-        for n, (role, given) in enumerate(zip(self.roles, self.rows, strict=True)):
-            if f"t{n}" in names and role != "result" and None in given:
+        for n, (role, specified_rows) in enumerate(zip(self.roles, self.rows, strict=True)):
+            if f"t{n}" in names and role != "result" and None in specified_rows:
                 batch, input, output = self.planted[n]
                 rows[n] = batch, input, output
         return replace(self, rows=rows) if rows != self.rows else None
 
-    def named(self, part: str) -> System | None:
-        """The system with the planted sizes of the labels of what a spec says about an axis."""
+    def with_planted_sizes(self, part: str) -> System | None:
+        """The system with planted sizes of the labels in specs that contain `part`."""
         assert self.planted is not None
         operations = []
-        for it in self.operations:
+        for op in self.operations:
             names: Names = {}
-            holds(it.logic, [self.planted[n] for n in (*it.operands, it.result)], it.sizes, names)
-            sizes = dict(it.sizes)
-            if part in str(it.logic.spec):
-                known = {name: size for name in it.logic.spec.labels() if (size := size_of(names, name)) is not None}
-                sizes = {**known, **sizes}
-            operations.append(it._replace(sizes=sizes))
+            holds(op.logic, [self.planted[n] for n in (*op.operands, op.result)], op.sizes, names)
+            sizes = dict(op.sizes)
+            if part in str(op.logic.spec):
+                planted = {name: size_of(names, name) for name in op.logic.spec.labels()}
+                sizes = {**{name: size for name, size in planted.items() if size is not None}, **sizes}
+            operations.append(op._replace(sizes=sizes))
         return replace(self, operations=operations) if operations != self.operations else None
 
 
-def agrees(said: Row, axes: Row) -> bool:
-    """What was given without a unit may have got one."""
-    return len(said) == len(axes) and all(a in (b, (b[0], None)) for a, b in zip(said, axes, strict=True))
+def agrees(specified: Row, axes: Row) -> bool:
+    """Whether a row matches the specified one; unspecified units may be inferred."""
+    return len(specified) == len(axes) and all(a in (b, (b[0], None)) for a, b in zip(specified, axes, strict=True))
 
 
 def written(axis: Axis) -> int | tuple[str, int]:
