@@ -170,8 +170,8 @@ def groups_move_past_readers(patch: Patch) -> None:
 def groups_move_past_writers_of_their_operands(patch: Patch) -> None:
     def can_move_next_to(self: Any, at: int, to: int) -> bool:
         first, last = min(at, to), max(at, to)
-        tables = (self._writers, self._readers)
-        return not any(dependences.any_between(t.get(key, ()), first, last) for key in self._written[at] for t in tables)
+        positions = [t.get(key, ()) for key in self._written[at] for t in (self._writers, self._readers)]
+        return not any(dependences.any_between(p, first, last) for p in positions)
 
     patch.setattr(dependences.AccessIndex, "can_move_next_to", can_move_next_to)
 
