@@ -6,12 +6,9 @@ OPEN = ""
 
 
 def replay(net):
-    outcomes = set()
     for order in permutations(range(2)):
         x, w = net.param("x", "2"), net.param("w", "?")
         t = net.add(x, x, w)
         for n in order:
             net.add(w, w, t) if n else net.einsum("i, j => j, i", w)
         net.refuses("forgot a hidden dimension", lambda t=t: t.dims)
-        outcomes.add(str(w))
-    assert len(outcomes) == 1, outcomes
