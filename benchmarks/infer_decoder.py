@@ -145,7 +145,8 @@ def main() -> None:
         gc.disable()
         paused = best_of(arguments.repeats, run, count)
         gc.enable()
-        print(f"{name:>40}  {1e6 * each:12.0f}   {1e6 * paused:12.0f}   target 100: {'met' if each < 1e-4 else 'MISSED'}")
+        verdict = "met" if each < 1e-4 else "MISSED"
+        print(f"{name:>40}  {1e6 * each:12.0f}   {1e6 * paused:12.0f}   target 100: {verdict}")
     if arguments.profile:
         profile = cProfile.Profile()
         profile.runcall(whole, arguments.layers[-1], arguments.momentum)

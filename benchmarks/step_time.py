@@ -91,7 +91,8 @@ def main() -> None:
             )
     if "llvm" in found:
         ratio = found["numpy"] / found["llvm"]
-        print(f"llvm is {ratio:.1f} times as fast as the reference; target {AIM:g}: {'met' if ratio >= AIM else 'MISSED'}")
+        verdict = "met" if ratio >= AIM else "MISSED"
+        print(f"llvm is {ratio:.1f} times as fast as the reference; target {AIM:g}: {verdict}")
 
 
 if __name__ == "__main__":
