@@ -96,8 +96,8 @@ class Context:
     def init(self, target: object, seed: int | None = None) -> None:
         """Initializes the uninitialized parameters of a tensor or block; given code, runs it."""
         if not hasattr(target, "elaborate"):
-            is_tensor = hasattr(target, "init_params")
-            params = graph.parameters(target) if is_tensor else getattr(target, "params", target)
+            # a tensor may depend on parameters that its gradients do not reach, which `params` leaves out
+            params = getattr(target, "all_params", None) or getattr(target, "params", target)
             if not isinstance(params, Mapping):
                 raise CodeError(f"ctx.init takes a tensor, a block or code, not {target!r}")
             graph.key_streams(params)

@@ -104,11 +104,11 @@ class DataParallel:
         if len(set(self._contexts)) != len(self._contexts) or not self._contexts:
             raise CodeError("data-parallel training needs at least one context, and each only once")
         self._loss = loss
-        params = list(loss.params.values())
+        params = list(loss.all_params.values())
         self._contexts[0].init(loss)
         for transfer_step in broadcast(params, self._contexts):
             transfer_step()
-        gradients = [p.grad for p in params if p.grad is not None]
+        gradients = [p.grad for p in loss.params.values() if p.grad is not None]
         codes = [code, update]
         routines = [ctx.compile_all(codes, keep=[loss, *gradients]) for ctx in self._contexts]
         self._compute, self._update = zip(*routines, strict=True)

@@ -73,6 +73,8 @@ def sgd(
     rate is a number, a tensor without axes, whose code is part of the step, or a schedule.
     """
     code, rate = rate_of(learning_rate, "sgd")
-    settings = {"learning_rate": rate, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
-    updates = [sgd_one(p, path=path, **settings) for path, p in trainable_parameters(loss, params).items()]
+    updates = [
+        sgd_one(p, path=path, learning_rate=rate, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
+        for path, p in trainable_parameters(loss, params).items()
+    ]
     return titled(lambda: f"{loss.label} sgd update", seq(code, *updates))

@@ -47,8 +47,17 @@ def _operands(t: T) -> Iterator[T]:
 
 
 def parameters(*roots: T) -> Mapping[str, T]:
-    """Parameters by path, in order of creation; a repeated path gets `_2`, `_3`, ..."""
-    leaves = sorted((t for t in ancestors(roots) if t.is_parameter), key=lambda t: t.node.id)
+    """All parameters by path, in order of creation; a repeated path gets `_2`, `_3`, ..."""
+    return _by_path(ancestors(roots))
+
+
+def differentiable_parameters(root: T) -> Mapping[str, T]:
+    """The parameters that gradients of the root reach: not behind a stop_gradient, or what was built inside no_grad."""
+    return _by_path(ancestors([root], lambda t: t.has_gradient) if root.has_gradient else [])
+
+
+def _by_path(tensors: Iterable[T]) -> Mapping[str, T]:
+    leaves = sorted((t for t in tensors if t.is_parameter), key=lambda t: t.node.id)
     return unique({t: t.path or t.label for t in leaves})
 
 

@@ -217,10 +217,15 @@ class Tensor(Operators["Tensor"]):
     def params(self) -> Mapping[str, Tensor]:
         """The parameters that gradients of this tensor reach, by path, in order of creation.
 
-        Those behind `oc.stop_gradient`, and in what was built inside `oc.no_grad()`, are not among them; `init_params`
-        and `find` know these too.
+        Those behind `oc.stop_gradient`, and in what was built inside `oc.no_grad()`, are not among them; `all_params`,
+        `init_params` and `find` include these.
         """
         return graph.differentiable_parameters(self)
+
+    @property
+    def all_params(self) -> Mapping[str, Tensor]:
+        """All parameters this tensor depends on, by path, in order of creation."""
+        return graph.parameters(self)
 
     @property
     def forward(self) -> Code:
@@ -249,7 +254,7 @@ class Tensor(Operators["Tensor"]):
 
     def find(self, path: str) -> Tensor:
         """The parameter at a path such as `layers.0.w`, or the tensor with this label in the graph."""
-        params = graph.parameters(self)
+        params = self.all_params
         if path in params:
             return params[path]
         labelled = [t for t in graph.ancestors([self]) if t.label == path]
