@@ -21,6 +21,8 @@ from compare.references import arrays, check
 from compare.worker import results
 from compare.workloads import TRAINING, WORKLOADS, big_sum, chain, einsum, gemm, rows
 
+pytestmark = pytest.mark.quick(1)
+
 BACKENDS = [row.name for row in oc.backends() if row.usable]
 COMPILED = [name for name in BACKENDS if name in ("llvm", "c")]
 SMALL = {
@@ -74,6 +76,7 @@ def trained(backend, name, monkeypatch, threads):
     ("backend", "name"),
     [(backend, name) for backend in COMPILED for name in (("W2", "W4", "W5") if backend == "llvm" else ("W2",))],
 )
+@pytest.mark.slow
 def test_a_search_changes_no_bit(backend, name, monkeypatch, tmp_path):
     """Whatever plan turns out to be the fastest."""
     wanted = trained(backend, name, monkeypatch, 1)
