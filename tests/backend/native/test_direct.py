@@ -85,7 +85,7 @@ def test_symbols_come_by_name(ctx):
     [
         ({"i": 2, "j": 0}, oc.DataError, "must satisfy 0 <= i < 2, but is 2"),
         ({"i": 0, "j": -1}, oc.DataError, "must satisfy 0 <= j < 3, but is -1"),
-        ({"i": 1 << 64, "j": 0}, oc.DataError, "holds 0 <= i < 2"),
+        ({"i": 1 << 64, "j": 0}, oc.DataError, "must satisfy 0 <= i < 2"),
         ({"i": True, "j": 0}, oc.CodeError, "is an integer, not True"),
         ({"i": 1.0, "j": 0}, oc.CodeError, "is an integer, not 1.0"),
         ({"i": None, "j": 0}, oc.CodeError, "is an integer, not None"),
