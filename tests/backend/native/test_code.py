@@ -103,7 +103,7 @@ def test_any_damage_is_refused(native, run):
     for _ in range(200):
         position, bit = random.randrange(start, len(blob)), 1 << random.randrange(8)
         for damaged in (blob[:position], blob[:position] + bytes([blob[position] ^ bit]) + blob[position + 1 :]):
-            with pytest.raises(CompileError, match="damaged|cut short"):
+            with pytest.raises(CompileError, match="damaged|truncated"):
                 native.restore(damaged)
 
 
