@@ -1,4 +1,4 @@
-"""A program that fails, made smaller while it fails in the same way, and kept."""
+"""Shrinks a failing program while the kind of its failure stays the same, and saves it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Verdict = Callable[[Program], Failure | None]
 
 
 def shrunk(program: Program, wrong: Failure, verdict: Verdict) -> tuple[Program, Failure]:
-    """The smallest program to be found, and what is said of it."""
+    """The smallest failing program found, with its failure."""
     tries = 0
     progress = True
     while progress:
@@ -35,7 +35,7 @@ def shrunk(program: Program, wrong: Failure, verdict: Verdict) -> tuple[Program,
 
 
 def smaller(program: Program) -> Iterator[Program]:
-    """Programs with less in them, those that lack most first."""
+    """Smaller programs, the smallest first."""
     for count in range(1, len(program.calls)):
         yield replace(program, calls=program.calls[:count])
     for rest in _without_one(program.updates):
@@ -60,13 +60,13 @@ def _without_one(lines: tuple[Line, ...]) -> Iterator[tuple[Line, ...]]:
 
 
 def _as_leaf(line: Line) -> Line:
-    """The line, as data that hold what it computed."""
+    """The line replaced by data that hold its value."""
     text = constant(line)
     return replace(line, text=f"{text[:-1]}, grad=True)" if line.gradient else text, compute=None)
 
 
 def pruned(program: Program) -> Program:
-    """Without what nothing needs; updates need what the loss computes, or leaves."""
+    """Removes unused lines; updates may use leaves and values computed for the loss."""
     computed = {line.name for line in program.lines if line.compute is not None}
     reached = _needed(program.lines, program.terms)
     updates = tuple(line for line in program.updates if not line.identifiers & computed - reached)
@@ -91,7 +91,7 @@ def _needed(lines: tuple[Line, ...], by: tuple[Line, ...]) -> set[str]:
 
 
 def kept(program: Program, kind: str, path: Path) -> Path:
-    """Written as a module: the text, what it starts from, and what NumPy makes of the last call."""
+    """Saves a program as a module: text, initial values, and the expected results of the last call."""
     names = {line.name for line in (*program.terms, *program.updates)}
     want = {name: array for name, array in program.runs()[-1].items() if name in names}
     written = "\n".join(
@@ -117,7 +117,7 @@ def kept(program: Program, kind: str, path: Path) -> Path:
 
 
 def recalled(path: Path) -> tuple[OracleCase, dict[str, Array]]:
-    """What was kept, judged by the oracle; and what NumPy makes of the last call."""
+    """Loads a saved program: the oracle case, and the expected results of the last call."""
     said = runpy.run_path(str(path))
     want: dict[str, Array] = said["want"]
     built = build(said["text"], said["kind"], said["data"], {*want, "loss"}, said["calls"][0])

@@ -1,4 +1,4 @@
-"""A limit on the time of one case, so that a defect which makes a loop endless is a failure like others."""
+"""CPU time limit of a test case, so that an endless loop is an ordinary failure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 
 class TookTooLong(Exception):
-    """A case has used up its time."""
+    """The time limit was exceeded."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TookTooLong` after so many seconds of the process's own time, however busy the machine is.
+    """Raises `TookTooLong` after this many seconds of CPU time of the process.
 
     Only in the main thread.
     """

@@ -1,4 +1,4 @@
-"""A few loop programs whose generated text is worth reading, and what each must do."""
+"""Loop programs for golden files of generated code, with checks of their results."""
 
 from __future__ import annotations
 

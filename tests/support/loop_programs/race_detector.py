@@ -1,4 +1,4 @@
-"""Threads that are watched: iterations of shared loops in any order, and whether one touches what another writes."""
+"""Race detector: runs parallel loops in random order; reports accesses of one iteration to cells written by another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Place = tuple[object, int]
 
 
 class Claims(Random):
-    """Draws for `interpret` the order in which iterations are claimed; `watch` is to be told of every write.
+    """Random order of the iterations of parallel loops for `interpret`; `watch` must be called for every write.
 
     The interpreter goes through one iteration after the other, so that what two threads would do to one cell need not
     show in the values: it is in `races`.

@@ -1,4 +1,4 @@
-"""Random programs of many small statements over a few arrays of the same size: what fusion lives on.
+"""Random programs of many small statements on a few arrays of equal size, for tests of loop fusion.
 
 Numbers are integers, so that everything is exact in any order.
 """
@@ -62,7 +62,7 @@ class _Maker:
         return [Sym(f"i{self.count + n}", 0, size - 1) for n, size in enumerate(dims)]
 
     def known(self) -> TNode:
-        """Most likely one of the latest."""
+        """A node, most likely a recent one."""
         nodes = [node for node in self.arrays if node.dims == self.dims and node.role is not Role.DATA]
         return self.random.choice(nodes[-4:] if self.random.random() < 0.7 else nodes)
 
@@ -117,14 +117,14 @@ class _Maker:
         return Assign(lhs, op, r.random() < 0.8, (piece,), Origin(lhs.label))
 
     def up(self) -> Assign:
-        """What is known of a row, in all its cells."""
+        """The value of a row, broadcast to its cells."""
         syms = self.syms(self.dims)
         known = Read(self.row(False), tuple(map(Affine.of, syms[:-1])))
         op = BY_NAME[self.random.choice(("add", "sub", "mul", "max"))]
         return self.write(syms, syms, Call(op, (self.value(syms, 1), known)), None, TRUE)
 
     def turned(self) -> Assign:
-        """Cells of another place: transposed, or from the end."""
+        """Transposed or reversed cells."""
         syms = self.syms(self.dims)
         at = [Affine.of(s) for s in syms]
         if len(set(self.dims)) == 1 and len(at) > 1 and self.random.random() < 0.5:
@@ -141,7 +141,7 @@ class _Maker:
         return self.write(syms, syms, self.value(syms, 1), self.accum(), when)
 
     def part(self) -> Assign:
-        """Not all cells."""
+        """A condition on cells."""
         syms = self.syms(tuple([max(min(size, 1), size - 1) for size in self.dims]))
         assign = self.write(syms, syms, self.value(syms, 1), self.accum(), TRUE)
         return Assign(assign.lhs, assign.accum, False, assign.pieces, assign.origin)

@@ -1,4 +1,4 @@
-"""Random groups and random plans for them, with numbers of which any order gives the same sum."""
+"""Random fusion groups with random plans, on numbers whose sums are exact in any order."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ITERATIONS = 600
 
 @dataclass(frozen=True)
 class Made:
-    """A group, and what is in the arrays that it reads and writes."""
+    """A group with the contents of its arrays."""
 
     group: FusionGroup
     bufs: tuple[Buf, ...]
@@ -140,7 +140,7 @@ def with_scheduled_group(proc: Proc, group: FusionGroup, plan: Plan) -> Proc:
 
 
 class _Maker:
-    """A group in the making."""
+    """Generates a group."""
 
     def __init__(self, random: Random) -> None:
         self.random = random

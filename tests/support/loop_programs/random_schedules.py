@@ -1,5 +1,5 @@
-"""Random schedules of whole programs: any passes, any order of axes, any plan for each group, and the rest as if arrays
-were large: loops shared, sums taken along, results past the caches."""
+"""Random schedules of programs: subsets of the passes, axis orders, plans of groups, and the optimizations of large
+arrays (parallel loops, fused reductions, non-temporal stores)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ALWAYS = ("decide_placement", "allocate_memory")  # schedules are about temporar
 
 @dataclass(frozen=True)
 class Drawn:
-    """A program as some schedule has it run, ready for a backend; and in words, what was drawn."""
+    """A scheduled program for a backend, with a description of the random choices."""
 
     proc: Proc
     words: str
@@ -96,7 +96,7 @@ def drawn(
 
 
 def any_plan(random: Random, group: FusionGroup, capabilities: Capabilities, shared: bool = False) -> Plan:
-    """Any plan that is legal for the group; now and then that of the model."""
+    """A random legal plan of the group; sometimes that of the cost model."""
     if random.random() < 0.2:
         return model_plan(group, capabilities, shared)
     if random.random() < 0.7 and _may_be_tiled(group, capabilities):
