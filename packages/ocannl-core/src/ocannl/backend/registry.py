@@ -1,8 +1,8 @@
 """Backend registry: discovery, validation and selection of backends.
 
 Discovery reads the metadata of installed distributions only (about a millisecond). A backend that is named explicitly
-is imported and probed. Default selection probes all candidates: first each in a separate process (`plugin_isolation`), then
-in this one unless it crashed or hung. A broken plugin is reported and does not affect other plugins. The reference
+is imported and probed. Default selection probes all candidates: first each in a separate process (`plugin_isolation`),
+then in this one unless it crashed or hung. A broken plugin is reported and does not affect other plugins. The reference
 backend is part of the core and uses the same mechanism.
 """
 

@@ -151,7 +151,9 @@ def unconstrained(undecided: Undecided) -> list[OwnerRow]:
 
 def is_constrained(axis: DimVar) -> bool:
     """True if `fits_sized` holds, or the axis or a use of it meets an axis of known size."""
-    return has_least_size(axis) or fits_sized(axis) or any(is_sized(upper) for use in uses(axis) for upper in use.above or ())
+    if has_least_size(axis) or fits_sized(axis):
+        return True
+    return any(is_sized(upper) for use in uses(axis) for upper in use.above or ())
 
 
 def has_least_size(axis: DimVar) -> bool:

@@ -81,7 +81,8 @@ class Relation:
                     problem, fix = f"{problem}: {reason}", "give one of the tensors all its axes"
                 fix = self.split_letters_fix(slot, actual) or fix
         owners = tuple(o for o in (peer, owner) if o is not None)
-        return Mismatch(problem, dims=expected.axes + actual.axes, owners=owners, causes=(self,), fix=self.logic.fix or fix)
+        dims, fix = expected.axes + actual.axes, self.logic.fix or fix
+        return Mismatch(problem, dims=dims, owners=owners, causes=(self,), fix=fix)
 
     def split_letters_fix(self, slot: int, actual: Row) -> str | None:
         """Suggests commas if the rank would match with every letter of a multi-letter name as an axis."""

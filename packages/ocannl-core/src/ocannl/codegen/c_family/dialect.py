@@ -79,7 +79,7 @@ class Dialect:
             return ExprText(f"0x{pattern(value, precision):0{2 * precision.nbytes}X}")
         number, suffix = rounded(value, precision), self.suffixes[precision]
         if isinstance(number, int):
-            if number < 0 and number == integer_limits(precision)[0]:  # the literal without sign would have a wider type
+            if number < 0 and number == integer_limits(precision)[0]:  # the literal without sign is wider
                 return ExprText(f"({number + 1}{suffix} - 1)")
             return ExprText(f"{number}{suffix}", UNARY if number < 0 else POSTFIX)
         if math.isnan(number):

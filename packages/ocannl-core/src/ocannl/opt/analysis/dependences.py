@@ -59,7 +59,8 @@ class AccessIndex:
     def can_move_next_to(self, source: int, target: int) -> bool:
         """Whether no dependence on a statement between the two positions prevents the move."""
         first, last = min(source, target), max(source, target)
-        if any(any_between(self._writers.get(key, ()), first, last) for key in self._read[source] | self._written[source]):
+        accessed = self._read[source] | self._written[source]
+        if any(any_between(self._writers.get(key, ()), first, last) for key in accessed):
             return False
         return not any(any_between(self._readers.get(key, ()), first, last) for key in self._written[source])
 
