@@ -10,15 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from ocannl.runtime import compile_cache
+from ocannl.backend.registry import open_backend
+from ocannl.base.config import settings
+from ocannl.base.errors import DefectWarning
+from ocannl.cli.replay import failures_of
+from ocannl.runtime import compile_cache, recovery, reproducer
 
 from .compare import Expected, Failure, RunConfig, check_network, expected_by_torch, has_torch
 from .generate import generate
-from .machine_configs import MACHINES, PLANNING
+from .machine_configs import MACHINES, PLANNING, planned_for
 from .mutants import Defect
 from .program import Network
 from .test_random_networks import usable
@@ -418,6 +423,12 @@ def is_correct(seed: int) -> bool:
     return verdict(seed) is None
 
 
+def is_ill_formed(seed: int) -> bool:
+    """Whether the verifier detects a defect in the program of the network."""
+    wrong = verdict(seed)
+    return wrong is not None and wrong.kind == "VerifyError"
+
+
 @pytest.fixture(autouse=True)
 def clear_cache() -> Iterator[None]:
     """Removes code compiled with a defect after each test."""
@@ -440,3 +451,28 @@ def test_networks_detect(name: str) -> None:
     if seed != defect.hint:
         print(f"network {defect.hint} no longer detects `{name}`: the new hint is {seed}")
     assert is_correct(seed), f"network {seed} fails without `{name}` as well"
+
+
+@pytest.mark.skipif(not has_torch(), reason="PyTorch, the reference for the networks, is not installed")
+@pytest.mark.skipif(not usable("llvm"), reason="`llvm` is not usable here")
+@pytest.mark.parametrize("name", DEFECTS)
+def test_networks_are_correct_without_the_failing_pass(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Defects that make a program ill-formed cost the optimization of a pass, and nothing else."""
+    defect, run_config = DEFECTS[name], run_config_of(DEFECTS[name].hint)
+    monkeypatch.setattr(recovery, "_reported", {})
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with defect.planted(), settings(cache_dir=str(tmp_path)):
+        if not is_ill_formed(defect.hint):
+            pytest.skip("its network is well-formed, but wrong")
+        compile_cache.clear()
+        with settings(on_defect="recover"), pytest.warns(DefectWarning, match="failed on routine"):
+            recovered = check_network(network_of(defect.hint), run_config, [expected(defect.hint)])
+        (path,) = tmp_path.rglob("ocannl-defect-*.json")
+        case = reproducer.read(path)
+        with planned_for(run_config.machine, open_backend(run_config.backend), run_config.planning):
+            assert case.failed in [failure.pass_name for failure in failures_of(case)]
+    assert recovered is None
+    with planned_for(run_config.machine, open_backend(run_config.backend), run_config.planning):
+        assert failures_of(case) == ()

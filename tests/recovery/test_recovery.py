@@ -21,6 +21,7 @@ import pytest
 import ocannl as oc
 from ocannl.base.config import settings
 from ocannl.base.errors import CodeError, CompileError, OutOfMemory, Unsupported, VerifyError
+from ocannl.cli.probe import probe_backend
 from ocannl.cli.replay import failures_of
 from ocannl.ir.loops import For, Mode, Proc
 from ocannl.ir.walk import walk
@@ -465,6 +466,12 @@ def test_a_failing_backend_can_raise(monkeypatch: Patch) -> None:
     with settings(on_defect="raise"), pytest.raises(CompileError, match=pattern) as caught:
         step.compile()
     assert caught.value.__cause__ is None
+
+
+def test_doctor_sees_a_backend_that_fails(monkeypatch: Patch) -> None:
+    fail_on(monkeypatch, training_step().ctx.backend, CompileError("rejected"), is_vectorized)
+    with pytest.raises(CompileError, match="rejected"):
+        probe_backend("llvm")
 
 
 # ------------------------------------------------------------------------------------------------------ other processes
