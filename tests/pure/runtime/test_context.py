@@ -95,7 +95,7 @@ def test_a_static_symbol_picks_a_slice(build, ctx):
     for arguments, error, says in [
         ({}, CodeError, r"routine `pick` needs the symbol `n`, e.g. pick\(n=0\)"),
         ({"n": 5}, DataError, "symbol `n` of routine `pick` must satisfy 0 <= n < 5, but is 5"),
-        ({"n": -1}, DataError, "given as -1"),
+        ({"n": -1}, DataError, "but is -1"),
         ({"n": True}, CodeError, "is an integer, not True"),
         ({"n": 1.0}, CodeError, "is an integer, not 1.0"),
         ({"n": None}, CodeError, "is an integer, not None"),

@@ -174,7 +174,7 @@ def test_node_kept_after_compilation(ctx):
 @pytest.mark.parametrize("calls", [0, -1, 1.5, True, "10"])
 def test_calls_must_be_positive(ctx, calls):
     _, step = compiled(ctx)
-    with pytest.raises(oc.CodeError, match="at least one call"):
+    with pytest.raises(oc.CodeError, match="must be at least 1"):
         step.profile(calls=calls)
 
 
