@@ -521,7 +521,7 @@ def test_a_recorder_is_suspended_inside(listing: Any) -> None:
         y.forward()
         total += y
     assert net.params["w"].grad is not None  # and so may be trained elsewhere
-    assert listing(code)[-1].strip() == "total_w[o0] =+ net_x[o0]    over o0<2"
+    assert listing(code)[-1].strip() == "total_net_w[o0] =+ net_x[o0]    over o0<2"
 
 
 # --- kinds of functions -----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 
 from ocannl.base.errors import DataError, DtypeError, ShapeError
 from ocannl.ir.precision import PRECISIONS, Family, Precision
+from ocannl.lang.core.literals import refuse_masks
 
 Array = np.ndarray[Any, Any]
 _SUPPORTED_DTYPES = frozenset(p.numpy for p in PRECISIONS)
@@ -27,6 +28,7 @@ def array_for_node(value: object, label: str, dims: tuple[int, ...], precision: 
 
 
 def _array(value: object, label: str) -> Array:
+    refuse_masks(value)
     try:
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
             array: Array = np.from_dlpack(value)

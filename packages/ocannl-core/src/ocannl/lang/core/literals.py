@@ -103,8 +103,15 @@ class IndexFunction:
             raise DataError(f"the function of oc.init returned the shape {result.shape} for the dims {dims}") from None
 
 
+def refuse_masks(data: object) -> None:
+    """Raises DataError for a masked array, whose masked cells would become ordinary numbers."""
+    if isinstance(data, np.ma.MaskedArray):
+        raise DataError("a masked array is no tensor: give array.filled(0), and the mask as a tensor of its own")
+
+
 def as_array(data: object, dtype: object = None) -> NDArray[Any]:
     """Converts NumPy, DLPack and `__array__` objects to an array, of `dtype` if given."""
+    refuse_masks(data)
     if isinstance(data, np.ndarray):
         array = data
     elif hasattr(data, "__dlpack__") and not hasattr(data, "__array__"):

@@ -9,14 +9,15 @@ the indices of every slot.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
-from ocannl.ir.assign import Assign, Index, IndirectIndex, Origin, Piece, Read, Value
+from ocannl.ir.assign import Assign, Call, Convert, Index, IndirectIndex, Origin, Piece, Read, Value
 from ocannl.ir.ops import ADD, BY_NAME, Op
-from ocannl.ir.projections import Projection, Projections
+from ocannl.ir.projections import Projection, Projections, is_injective
 from ocannl.lang.core.formulas import AxisIndex, Hole, ShiftedRead, Term, Tree, holes, instantiate, tree_of
 
 ACCUMULATORS: dict[str, str] = {
@@ -121,14 +122,44 @@ def elaborate(
     origin: Origin,
     indirect_axes: tuple[IndirectAxis, ...] = (),
 ) -> Iterator[Assign]:
-    """Elaborates slot assignments. Reads out of bounds give `outside`; writes out of bounds are masked."""
+    """Elaborates slot assignments. Reads out of bounds give `outside`; writes out of bounds are masked.
+
+    Raises: CodeError for stores of several values in one cell.
+    """
     for a in assigns:
         pieces = []
         for projection in projections.pieces:
             piece = _piece(a, projection, projections, outside, indirect_axes)
             if piece is not None:
+                if a.accum is None:
+                    _refuse_several_values(piece, a.target.node.label, origin)
                 pieces.append(piece)
         yield Assign(a.target.node, a.accum, a.clear, tuple(pieces), origin)
+
+
+def _refuse_several_values(piece: Piece, label: str, origin: Origin) -> None:
+    """Refuses a store of different values in one cell; loops that the value does not depend on store an equal one."""
+    read = {sym for r in piece.reads for index in r.indices for sym in index.syms} | set(_index_symbols(piece.value))
+    loops = [loop for loop in piece.loops if loop in read]
+    if is_injective(piece.indices, loops):
+        return
+    used = {sym for index in piece.indices for sym in index.syms}
+    number = math.prod(loop.extent for loop in loops if loop not in used)
+    problem = f"{number} values are stored in each cell of `{label}`" if number > 1 else (
+        f"several values are stored in one cell of `{label}`"
+    )
+    where = f"\n  in   {origin.label}  {origin.where}" if origin.where else ""
+    fix = "accumulate them, as in `=:+` or `=:@^`, or select one by a number in place of its axis"
+    raise CodeError(f"{problem}: the last would win{where}\n  fix  {fix}")
+
+
+def _index_symbols(value: Value) -> Iterator[Sym]:
+    """The symbols whose values are numbers in a formula."""
+    match value:
+        case Index(index): yield from index.syms
+        case Call(_, args): yield from (sym for arg in args for sym in _index_symbols(arg))
+        case Convert(inner): yield from _index_symbols(inner)
+        case _: pass
 
 
 def _piece(

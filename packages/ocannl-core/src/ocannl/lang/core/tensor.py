@@ -7,11 +7,12 @@ runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
-from ocannl.base.errors import CodeError, DataError
+from ocannl.base import spelling
+from ocannl.base.errors import ArgumentError, CodeError, DataError
 from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import Shape
 from ocannl.infer.tensor_shape import TensorShape
@@ -48,6 +49,11 @@ class Tensor(Operators["Tensor"]):
         "initial", "literal", "is_named", "node", "path", "provenance", "stream", "typing", "weights",
     )  # fmt: skip
 
+    def __new__(cls, node: object = None, *_: object, **__: object) -> Self:
+        if not isinstance(node, TNode | Tensor):
+            raise ArgumentError("tensors come from functions and operators: write oc.tensor(data), or oc.param()")
+        return super().__new__(cls)
+
     def __init__(
         self,
         node: TNode,
@@ -82,6 +88,9 @@ class Tensor(Operators["Tensor"]):
             active.note(self)
         else:
             self.emit()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise spelling.missing(self, name, spelling.TENSOR)
 
     # --- shape -------------------------------------------------------------------------------------------------------
 
@@ -118,7 +127,8 @@ class Tensor(Operators["Tensor"]):
     def projections(self) -> Projections:
         """The loops of the operation and the indices of its operands."""
         if self._projections is None:
-            assert self.application is not None
+            if self.application is None:
+                raise CodeError(f"`{self.label}` is a leaf: it has no operation, and so no projections")
             self._projections = self.application.projections(self)
         return self._projections
 
@@ -142,6 +152,7 @@ class Tensor(Operators["Tensor"]):
             attributes = Role.GRADIENT, lambda: self.dims, lambda: typing.settle(use_site)
             node = TNode("", *attributes, gradient_of=self.node, where=self.node.where)
             self._gradient = Tensor(node, lambda _: self.emit(), typing.bind(node))
+            self._gradient.path = self.path
         return self._gradient
 
     @grad.setter
@@ -254,6 +265,8 @@ class Tensor(Operators["Tensor"]):
 
     def find(self, path: str) -> Tensor:
         """The parameter at a path such as `layers.0.w`, or the tensor with this label in the graph."""
+        if not isinstance(path, str):
+            raise ArgumentError(f"a path is a string such as 'layers.0.w', not {path!r}"[:200])
         params = self.all_params
         if path in params:
             return params[path]

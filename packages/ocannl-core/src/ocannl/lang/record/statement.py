@@ -98,7 +98,7 @@ def _name_state(lhs: Tensor, operands: tuple[Tensor, ...]) -> None:
         t = stack.pop()
         owner = t.node.gradient_of or t.node
         if owner.role is Role.PARAMETER:
-            lhs.with_label(f"{lhs.label}.{owner.label}")
+            lhs.with_label(f"{lhs.label}.{t.path or owner.label}")
             return
         if t.application is not None:
             stack.extend(reversed(t.application.operands))
