@@ -11,7 +11,7 @@ import difflib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -76,18 +76,19 @@ class ConfigSetting(Generic[T]):
 
 
 def _name(raw: object) -> str:
-    if isinstance(raw, str) and raw.strip():
+    if isinstance(raw, str) and raw.strip() and "\0" not in raw:
         return raw.strip()
     raise ValueError("expected a name")
 
 
-def _natural(minimum: int) -> Callable[[object], int]:
+def _natural(minimum: int, maximum: int = 2**31 - 1) -> Callable[[object], int]:
     def read(raw: object) -> int:
         if isinstance(raw, str):
             raw = int(raw) if raw.strip().lstrip("+-").isdecimal() else None
-        if isinstance(raw, int) and not isinstance(raw, bool) and raw >= minimum:
+        if isinstance(raw, int) and not isinstance(raw, bool) and minimum <= raw <= maximum:
             return raw
-        raise ValueError(f"expected an integer of at least {minimum}")
+        limit = f"at least {minimum}" if not isinstance(raw, int) or raw < minimum else f"at most {maximum}"
+        raise ValueError(f"expected an integer of {limit}")
 
     return read
 
@@ -117,7 +118,7 @@ def _choice(*choices: str) -> Callable[[object], str]:
 
 
 def _folder(raw: object) -> Path:
-    if isinstance(raw, str | Path) and str(raw).strip():
+    if isinstance(raw, str | Path) and str(raw).strip() and "\0" not in str(raw):
         with suppress(RuntimeError):  # there is no such user
             return Path(raw).expanduser().absolute()
     raise ValueError("expected the path of a folder")
@@ -129,9 +130,9 @@ PRECISION = ConfigSetting("precision", _choice(*FLOATS), "float32", "default dat
 GRADIENT_PRECISION: ConfigSetting[str | None] = ConfigSetting(
     "gradient_precision", _optional(_choice(*FLOATS)), None, "data type of gradients; default: that of their values"
 )
-SEED = ConfigSetting("seed", _natural(0), 42, "default seed of random streams")
+SEED = ConfigSetting("seed", _natural(0, 2**64 - 1), 42, "default seed of random streams")
 THREADS: ConfigSetting[int | None] = ConfigSetting(
-    "threads", _optional(_natural(1)), None, "threads of a context; default: all cores"
+    "threads", _optional(_natural(1, 1024)), None, "threads of a context; default: all cores"
 )
 QUEUE = ConfigSetting(
     "queue", _choice("inline", "threaded"), "inline", "thread that runs routines: the caller's or a worker"
@@ -183,10 +184,14 @@ LOG_LEVEL: ConfigSetting[str | None] = ConfigSetting(
     "print messages of this level and above; default: leave it to the application",
 )
 TRACE = ConfigSetting("trace", _natural(0), 0, "maximal number of written cells that a call logs; 0: none")
+CHECK_NUMBERS = ConfigSetting(
+    "check_numbers", _switch, False, "stop a call at NaN and name the node where the first one is; keeps all nodes"
+)
 
 SETTINGS: tuple[ConfigSetting[object], ...] = (
     BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, ON_DEFECT, TRACEBACK,
     C_COMPILER, COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
+    CHECK_NUMBERS,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
@@ -203,13 +208,7 @@ _overrides: ContextVar[Mapping[str, object]] = ContextVar("ocannl_settings", def
 
 
 @contextmanager
-def settings(**values: object) -> Iterator[None]:
-    """Context manager that overrides settings; None removes an outer override."""
-    for name, value in values.items():
-        if name not in _BY_NAME:
-            raise _unknown(name, "context manager")
-        if value is not None:
-            _BY_NAME[name].parse(value, "context manager")
+def _overridden(values: dict[str, object]) -> Iterator[None]:
     merged = {**_overrides.get(), **values}
     token = _overrides.set({name: value for name, value in merged.items() if value is not None})
     try:
@@ -218,11 +217,19 @@ def settings(**values: object) -> Iterator[None]:
         _overrides.reset(token)
 
 
-@contextmanager
-def use_backend(name: str) -> Iterator[None]:
+def settings(**values: object) -> AbstractContextManager[None]:
+    """Context manager that overrides settings; None removes an outer override."""
+    for name, value in values.items():
+        if name not in _BY_NAME:
+            raise _unknown(name, "context manager")
+        if value is not None:
+            _BY_NAME[name].parse(value, "context manager")
+    return _overridden(values)
+
+
+def use_backend(name: str) -> AbstractContextManager[None]:
     """Context manager that sets the default backend of contexts."""
-    with settings(backend=name):
-        yield
+    return settings(backend=name)
 
 
 @dataclass(frozen=True, slots=True)

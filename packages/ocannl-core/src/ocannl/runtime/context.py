@@ -10,15 +10,16 @@ import operator
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, SupportsIndex
+from dataclasses import replace
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
 from ocannl.backend.api import CompiledCode, Entry, SupportsDlpack
 from ocannl.backend.cpu.device import cores
 from ocannl.backend.registry import resolve
-from ocannl.base import config, log
-from ocannl.base.config import AUTOTUNE, QUEUE, SEED, THREADS
+from ocannl.base import config, log, spelling
+from ocannl.base.config import AUTOTUNE, CHECK_NUMBERS, QUEUE, SEED, THREADS
 from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError, Unsupported
 from ocannl.base.forks import replace_after_fork
 from ocannl.ir.assign import Comp, assigns
@@ -29,6 +30,7 @@ from ocannl.lang.core import graph
 from ocannl.lang.record.code import Elaborated
 from ocannl.runtime import host
 from ocannl.runtime.benchmark import Autotuner
+from ocannl.runtime.checked_routine import CheckedRoutine, nodes_to_keep
 from ocannl.runtime.compile import Job, compile_programs
 from ocannl.runtime.device_arrays import Arrays, Resident, Usage
 from ocannl.runtime.program import Link, Program
@@ -59,6 +61,9 @@ class Context:
         self._sharing = self.queue if isinstance(self.queue, SupportsDlpack) else None
         self._temporary: weakref.WeakKeyDictionary[TNode, str] = weakref.WeakKeyDictionary()  # the routine and the rule
         self._closed = False
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise spelling.missing(self, name, spelling.CONTEXT)
 
     # --------------------------------------------------------------------------------------------- tensor-level API
 
@@ -108,10 +113,10 @@ class Context:
             self.compile_comp(elaborated.comp, elaborated.keep_reasons, "init", seed=seed)()
 
     def __getitem__(self, tensor: object) -> np.ndarray[Any, Any]:
-        return self.get(node_of(tensor))
+        return self.get(tensor)
 
     def __setitem__(self, tensor: object, value: object) -> None:
-        self.set(node_of(tensor), value)
+        self.set(tensor, value)
 
     def __contains__(self, tensor: object) -> bool:
         return self.is_initialized(node_of(tensor))
@@ -127,6 +132,8 @@ class Context:
         return result
 
     def _routines(self, jobs: list[Job], seed: int | None = None) -> list[Routine]:
+        if CHECK_NUMBERS.get():
+            jobs = [replace(job, keep_reasons={**nodes_to_keep(job.code), **job.keep_reasons}) for job in jobs]
         seconds = AUTOTUNE.get()
         autotuner = Autotuner(self.backend, self.device, self.threads, seconds) if seconds else None
         programs = compile_programs(jobs, self.backend, autotuner)
@@ -153,7 +160,8 @@ class Context:
             "`%s` is bound to %d arrays on %s:%d and to %d bytes of scratch memory",
             program.name, len(program.links), self.backend.name, self.device.ordinal, program.arena_bytes,
         )  # fmt: skip
-        return routine(self, program, entry, written, memory)
+        make = CheckedRoutine if CHECK_NUMBERS.get() else routine
+        return make(self, program, entry, written, memory)
 
     def bind(
         self, code: CompiledCode, name: str, links: Sequence[Link], arena_bytes: int
@@ -255,15 +263,17 @@ class Context:
                 raise Unsupported(f"backend `{self.backend.name}` has no arrays that other libraries can use")
             return self._sharing.to_dlpack(resident.where, node.dims, node.precision.numpy, resident.slab)
 
-    def get(self, node: TNode) -> np.ndarray[Any, Any]:
-        """Returns a host copy of the node's value."""
+    def get(self, tensor: object) -> np.ndarray[Any, Any]:
+        """Returns a host copy of the value of a tensor or node."""
+        node = node_of(tensor)
         with self.lock:
             self.readable(node)
             return self.arrays.download(node)
 
-    def set(self, node: TNode, value: object) -> None:
-        """Sets the value of a node: a scalar fills it, an array must have its shape. Raises `DataError` if the node's
+    def set(self, tensor: object, value: object) -> None:
+        """Sets the value of a tensor or node: a scalar fills it, an array must have its shape. Raises `DataError` if the node's
         type cannot represent a value."""
+        node = node_of(tensor)
         with self.lock:
             if node not in self.arrays:
                 self.refuse_closed()

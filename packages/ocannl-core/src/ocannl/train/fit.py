@@ -8,7 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
-from ocannl.base.errors import CodeError
+from ocannl.base.errors import CodeError, DataError
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.code import Code, seq
@@ -60,7 +60,8 @@ def fit(
     `{"accuracy": 0.97}`, which are shown and recorded. On a terminal a progress bar is shown if `rich` is installed
     (extra `cli`); `show` forces or suppresses it.
 
-    Raises: CodeError for fewer than 1 epoch, for an iterator and several epochs, or for no batches.
+    Raises: CodeError for fewer than 1 epoch, for an iterator and several epochs, or for no batches; DataError, with the
+            number of the step, when the loss is NaN.
     """
     _check_arguments(batches, epochs, shuffle)
     ctx.init(loss)
@@ -80,6 +81,7 @@ def fit(
                 started = perf_counter()
                 step(**symbols)
                 losses.append(float(ctx[loss].sum()))
+                _check_loss(losses, loss.label)
                 seconds += perf_counter() - started
                 report(len(losses), {"loss": losses[-1], **(watched[-1] if watched else {})})
             if watch is not None:
@@ -88,6 +90,17 @@ def fit(
     if not losses:
         raise CodeError("there are no batches to train on")
     return Fitted(losses, watched, step, compile_seconds, seconds / len(losses))
+
+
+def _check_loss(losses: Sequence[float], label: str) -> None:
+    """Raises DataError if the last loss is NaN."""
+    if losses[-1] == losses[-1]:
+        return
+    before = f", after {losses[-2]:g} in the step before" if len(losses) > 1 else ""
+    raise DataError(
+        f"the loss `{label}` is NaN in step {len(losses)}{before}"
+        "\n  fix  with oc.settings(check_numbers=True): around the training names the node where NaN begins"
+    )
 
 
 def _check_arguments(batches: object, epochs: object, shuffle: int | None) -> None:
