@@ -65,7 +65,10 @@ def test_totals(terms: Callable[..., Array], shape: tuple[int, ...], ctx: oc.Con
 def test_totals_of_all_types(terms: Callable[..., Array], dtype: str, ctx: oc.Context) -> None:
     x = made(terms, (100_003,), dtype)
     x *= np.asarray(0.5 ** (10 if dtype == "float16" else 0), x.dtype)
-    check(oc.tensor(x).sum().eval(ctx), x.astype(WIDE), None, float(ml_dtypes.finfo(x.dtype).eps))
+    eps = float(ml_dtypes.finfo(x.dtype).eps)
+    check(oc.tensor(x).sum().eval(ctx), x.astype(WIDE), None, eps)
+    columns = x[:99_999].reshape(-1, 3)
+    check(oc.einsum("i j => j", oc.tensor(columns)).eval(ctx), columns.astype(WIDE), (0,), eps)
 
 
 @pytest.mark.parametrize("terms", TERMS)

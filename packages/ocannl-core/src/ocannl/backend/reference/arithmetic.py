@@ -1,20 +1,22 @@
 """The arithmetic of the reference backend: exact NumPy semantics of operations, casts and accumulations.
 
 Narrow floats compute in float32 and round once; truth values compute as small integers. Reductions of floats accumulate
-in the next wider type. A cast from float to integer truncates and saturates; NaN becomes zero.
+in the next wider type; those of float64 accumulate in float64, in blocks. A cast from float to integer truncates and
+saturates; NaN becomes zero.
 """
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 
-from ocannl.ir.ops import AND, OR, POW, Op
+from ocannl.ir.ops import ADD, AND, OR, POW, Op
 from ocannl.ir.precision import Family, Precision, float32, float64, int64, uint8
 
 Array = np.ndarray[Any, Any]
+SUM_BLOCK = 16  # terms that are added one after the other
 
 
 def constant(value: float, precision: Precision) -> Array:
@@ -83,7 +85,23 @@ def reduce(op: Op, values: Array, axes: tuple[int, ...], precision: Precision) -
         return convert(np.asarray(op.ufunc.reduce(values, axis=axes, keepdims=True)), wide)
     if precision.arithmetic is not precision:
         values = convert(values, wide)
+    if op is ADD and wide is precision and precision.is_float:
+        return _blocked_sum(values, axes)
     return np.asarray(op.ufunc.reduce(values, axis=axes, dtype=wide.numpy, keepdims=True))
+
+
+def _blocked_sum(values: Array, axes: tuple[int, ...]) -> Array:
+    """Sums blocks, and the sums of these, for types that accumulate in themselves (pairwise summation, Higham 1993);
+    NumPy sums pairwise only along contiguous axes."""
+    shape = tuple(1 if n in axes else size for n, size in enumerate(values.shape))
+    kept = [size for n, size in enumerate(values.shape) if n not in axes]
+    count = prod(values.shape[n] for n in axes)
+    terms = np.moveaxis(values, axes, range(len(axes))).reshape(count, *kept)
+    while len(terms) > SUM_BLOCK:
+        full = len(terms) // SUM_BLOCK * SUM_BLOCK
+        blocks = terms[:full].reshape(-1, SUM_BLOCK, *terms.shape[1:]).sum(1)
+        terms = np.concatenate([blocks, terms[full:].sum(0, keepdims=True)])
+    return np.asarray(terms.sum(0)).reshape(shape)
 
 
 def accumulate(op: Op, old: Array, values: Array, precision: Precision) -> Array:
