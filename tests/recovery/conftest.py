@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ocannl.base.config import settings
 from ocannl.runtime import compile_cache, recovery
 
 
@@ -19,9 +18,10 @@ def recovering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setenv("OCANNL_ON_DEFECT", "recover")  # threads see it as well
+    monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path / "cache"))
     compile_cache.clear()
-    with settings(on_defect="recover", cache_dir=str(tmp_path / "cache")):
-        yield
+    yield
     compile_cache.clear()
 
 

@@ -311,8 +311,7 @@ def test_threads_recover_with_one_warning(monkeypatch: Patch) -> None:
 
     def compile_and_check(step: Step) -> None:
         try:
-            with settings(on_defect="recover"):
-                step.check(step.compile())
+            step.check(step.compile())
         except BaseException as error:
             failures.append(error)
 
