@@ -15,9 +15,11 @@ from typing import Any as _Any
 
 from ocannl.backend.registry import backends as backends
 from ocannl.base import errors as _errors
+from ocannl.base import spelling as _spelling
 from ocannl.base.config import settings as settings
 from ocannl.base.config import use_backend as use_backend
 from ocannl.base.errors import *  # noqa: F403
+from ocannl.base.frames import checked as _checked
 from ocannl.base.frames import public as _public
 from ocannl.base.frames import publish as _publish
 from ocannl.infer.tensor_shape import TensorShape as _TensorShape
@@ -56,7 +58,9 @@ else:
 
     def __getattr__(name: str) -> _Any:
         if name not in _LAZY:
-            raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
+            if name.startswith("__"):
+                raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
+            raise _spelling.unknown_name("ocannl", name, __all__, _spelling.MODULE)
         module = importlib.import_module(_LAZY[name] or f"ocannl.{name}")
         return getattr(module, name) if _LAZY[name] else module
 
@@ -66,12 +70,13 @@ _OWN = [
 ]  # fmt: skip
 _ERRORS = [name for name, value in vars(_errors).items() if isinstance(value, type)]
 
-for _kind in (_Methods, _Operators, _Function, _lang.Block, _lang.Dim, Context):
+for _kind in (_Methods, _Operators, _Function, _lang.Block, _lang.Code, _lang.Dim, Context, Routine):
     _publish(_kind)
 _publish(_Tensor, exclude=("__init__", "emit", "handle", "is_parameter", "label", "origin", "value"))
 _publish(_TensorShape, exclude=("__init__", "is_solved"))
 _FUNCTIONS = [*_lang.__all__, "evaluate"]
 globals().update({name: _public(value) for name in _FUNCTIONS if _isfunction(value := globals()[name])})
+globals().update({name: _checked(globals()[name]) for name in ("backends", "default_context", "transfer")})
 
 __all__ = sorted([*_OWN, *_ERRORS, *_lang.__all__, *_types.__all__, *_LAZY])
 

@@ -87,7 +87,8 @@ def _natural(minimum: int, maximum: int = 2**31 - 1) -> Callable[[object], int]:
             raw = int(raw) if raw.strip().lstrip("+-").isdecimal() else None
         if isinstance(raw, int) and not isinstance(raw, bool) and minimum <= raw <= maximum:
             return raw
-        limit = f"at least {minimum}" if not isinstance(raw, int) or raw < minimum else f"at most {maximum}"
+        is_large = isinstance(raw, int) and raw > maximum
+        limit = f"at most {maximum}" if is_large else f"at least {minimum}"
         raise ValueError(f"expected an integer of {limit}")
 
     return read

@@ -6,6 +6,8 @@ OcannlError
 ├── DtypeError             a type that cannot be used here       convert, or choose another
 ├── DataError              values that cannot be taken           correct the data
 ├── CodeError              a misplaced statement                 move or spell it as the message says
+│   ├── ArgumentError      an argument that does not fit         give the argument that the message names
+│   └── UnknownName        a name that does not exist            write the name in the message
 ├── UninitializedError     a node without a value                run or set what the message names
 ├── MergeBufferError       a merge buffer without a transfer     create the transfer first
 ├── PluginError            a package of operations is broken    repair or remove the named distribution
@@ -28,6 +30,8 @@ DefectWarning is a `UserWarning`: a pass or a backend failed, and the routine wa
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 
 class OcannlError(Exception):
@@ -52,6 +56,22 @@ class DataError(OcannlError, ValueError):
 
 class CodeError(OcannlError):
     """A statement in a place where it has no meaning; the message gives the right spelling."""
+
+
+class ArgumentError(CodeError, TypeError):
+    """Arguments that do not fit a function: an unknown keyword, a missing argument, or a value of another type."""
+
+
+class UnknownName(CodeError, AttributeError):
+    """A name that a module or an object does not have. The end of the message is computed when it is read, since most
+    of these errors come from `hasattr`."""
+
+    def __init__(self, message: str, answer: Callable[[], str] = str) -> None:
+        super().__init__(message)
+        self._message, self._answer = message, answer
+
+    def __str__(self) -> str:
+        return self._message + self._answer()
 
 
 class UninitializedError(OcannlError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import warnings
@@ -10,14 +11,20 @@ from functools import wraps
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
+from ocannl.base.annotations import misfit
 from ocannl.base.config import TRACEBACK
-from ocannl.base.errors import OcannlError
+from ocannl.base.errors import ArgumentError, OcannlError
+from ocannl.base.spelling import keyword_answer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def public(function: F) -> F:
-    """Decorator of public functions: errors of the framework are raised without its frames; all others keep them."""
+    """Decorator of public functions: errors of the framework are raised without its frames; all others keep them.
+
+    An error of Python that comes from arguments that do not fit the signature, or its annotations, is replaced by an
+    `ArgumentError`. Arguments are only compared after such an error, so that calls cost nothing.
+    """
 
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
@@ -27,8 +34,86 @@ def public(function: F) -> F:
             if TRACEBACK.get() == "full":
                 raise
             raise error.with_traceback(user_frames(error.__traceback__))  # noqa: B904
+        except PYTHON_ERRORS as error:
+            problem = argument_problem(function, args, settings) if is_internal(error) else ""
+            if not problem:
+                raise
+            cause = error if TRACEBACK.get() == "full" else None
+            raise ArgumentError(problem) from cause
 
     return cast("F", call)
+
+
+def checked(function: F) -> F:
+    """Decorator of public functions that are seldom called: arguments are compared with the annotations first."""
+
+    @public
+    @wraps(function)
+    def call(*args: Any, **settings: Any) -> Any:
+        if problem := argument_problem(function, args, settings):
+            raise ArgumentError(problem)
+        return function(*args, **settings)
+
+    return cast("F", call)
+
+
+PYTHON_ERRORS = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError)
+
+
+def is_internal(error: BaseException) -> bool:
+    """Whether an error was raised by the framework, or by what it calls, rather than by a function of the user."""
+    trace, user = error.__traceback__, False
+    while trace is not None:
+        package = str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0]
+        user = user or package not in LIBRARIES
+        trace = trace.tb_next
+    return not user
+
+
+LIBRARIES = sys.stdlib_module_names | {"ocannl", "numpy", "ml_dtypes"} - {"__main__"}
+
+
+def argument_problem(function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> str:
+    """The first problem of the arguments of a call, or an empty text: an unknown keyword, or a missing or unfit one."""
+    title = _title(function)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ""
+    parameters = signature.parameters.values()
+    keywords = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        for name in settings:
+            if name not in keywords:
+                return f"{title} has no argument `{name}=`: {keyword_answer(name, keywords)}"
+    try:
+        bound = signature.bind(*args, **settings)
+    except TypeError as error:
+        shown = [str(p.replace(annotation=p.empty)) for p in parameters if p.name != "self"]
+        return f"{title}({', '.join(shown)}): {error}"
+    found = misfit(function, bound)
+    if found is None:
+        return ""
+    name, value, kind = found
+    return f"{title}: `{name}` is {kind}, not {_shown(value)}"
+
+
+def _title(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__qualname__", repr(function)).rpartition("<locals>.")[2]
+    module = str(getattr(function, "__module__", ""))
+    prefix = "train." if module.startswith("ocannl.train") else "oc."
+    return name.removesuffix(".__init__") if "." in name else f"{prefix}{name}"
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # of a class of the user
+        text = f"an object of type {type(value).__name__}"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+MAX_SHOWN = 80
 
 
 def user_frames(trace: TracebackType | None) -> TracebackType | None:
@@ -69,8 +154,9 @@ def _user_frame() -> FrameType | None:
 OPERATORS = (
     "add", "sub", "mul", "truediv", "pow", "mod", "matmul", "lt", "le", "gt", "ge", "and", "or", "neg", "pos", "abs",
     "invert", "getitem", "setitem", "call",
+    "floordiv", "divmod", "lshift", "rshift", "xor",
 )  # fmt: skip
-IMPLICIT_METHODS = {"__init__", "__str__", "__int__"} | {
+IMPLICIT_METHODS = {"__init__", "__str__", "__int__", "__len__", "__iter__", "__getattr__", "__round__"} | {
     f"__{prefix}{name}__" for name in OPERATORS for prefix in ("", "r", "i")
 }
 """Special methods that are public because Python calls them implicitly."""

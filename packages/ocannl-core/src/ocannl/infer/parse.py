@@ -81,9 +81,19 @@ def _parse_shape(text: str) -> ShapeSpec:
     return _SpecReader(text).single_shape()
 
 
+ANSWERS: dict[type, str] = {
+    list: ': operands come after the spec, as in oc.concat("a; b => a^b", x, y)',
+    tuple: ": axes have names, as in `32|784->128` for a shape, or `...|a,b => ...|a` for the axes that stay",
+    int: ": axes have names, as in `...|a,b => ...|a`, which removes `b`",
+}
+"""What to write instead of a spec, by the type of what was given."""
+
+
 def _checked(text: object) -> str:
     if not isinstance(text, str):
-        raise EinsumSyntaxError(f"a spec is a string such as `ij => ji`, not an object of type {type(text).__name__}")
+        problem = f"a spec is a string such as `ij => ji`, not an object of type {type(text).__name__}"
+        answers = (answer for kinds, answer in ANSWERS.items() if isinstance(text, kinds))
+        raise EinsumSyntaxError(problem + next(answers, ""))
     if len(text) > MAX_CHARACTERS:
         _refuse(f"a spec has at most {MAX_CHARACTERS} characters, and this one has {len(text)}", text[:60] + "...", 60)
     return text

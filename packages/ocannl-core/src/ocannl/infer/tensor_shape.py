@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
+from ocannl.base import spelling
+from ocannl.base.errors import ArgumentError
 from ocannl.infer.shape import Axis, Shape
 from ocannl.infer.size_provenance import Reasons
 
@@ -14,6 +18,22 @@ class TensorShape:
 
     def __init__(self, cells: Shape) -> None:
         self._cells = cells
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise spelling.missing(self, name, spelling.SHAPE)
+
+    def __getitem__(self, index: object) -> NoReturn:
+        at = f"{index.start or ''}:{index.stop or ''}" if isinstance(index, slice) else repr(index)
+        raise ArgumentError(f"a shape has three rows of axes: write t.dims[{at}], or t.shape.output[{at}].size")
+
+    def __len__(self) -> NoReturn:
+        raise ArgumentError("a shape has three rows of axes: write len(t.dims), or len(t.shape.output)")
+
+    def __iter__(self) -> NoReturn:
+        raise ArgumentError("a shape has three rows of axes: write t.dims for their sizes in memory order")
+
+    def __bool__(self) -> bool:
+        return True
 
     @property
     def batch(self) -> tuple[Axis, ...]:

@@ -7,10 +7,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 
+from ocannl.base import spelling
+from ocannl.base.errors import ArgumentError
 from ocannl.base.once import WriteOnce
 from ocannl.ir.precision import Precision
 
@@ -132,5 +134,19 @@ class TNode:
 
     def __repr__(self) -> str:
         return f"<node {self.label}>"
+
+
+def _refuse_operator(node: TNode, *_: object) -> NoReturn:
+    name = node.label
+    raise ArgumentError(f"`{name}` is a node: write the tensor in expressions, ctx[t] for its value")
+
+
+for _name in ["add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "matmul", "and", "or", "xor", "lshift", "rshift"]:
+    setattr(TNode, f"__{_name}__", _refuse_operator)
+    setattr(TNode, f"__r{_name}__", _refuse_operator)
+for _name in ["neg", "pos", "abs", "float", "int", "getitem", "lt", "le", "gt", "ge"]:
+    setattr(TNode, f"__{_name}__", _refuse_operator)
+for _name in spelling.NODE:  # instead of `__getattr__`, which would slow down the compiler
+    setattr(TNode, _name, spelling.Missing(_name, spelling.NODE))
 
 

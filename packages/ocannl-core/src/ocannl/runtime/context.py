@@ -271,8 +271,8 @@ class Context:
             return self.arrays.download(node)
 
     def set(self, tensor: object, value: object) -> None:
-        """Sets the value of a tensor or node: a scalar fills it, an array must have its shape. Raises `DataError` if the node's
-        type cannot represent a value."""
+        """Sets the value of a tensor or node: a scalar fills it, an array must have its shape. Raises `DataError` if
+        the type of the node cannot represent a value."""
         node = node_of(tensor)
         with self.lock:
             if node not in self.arrays:

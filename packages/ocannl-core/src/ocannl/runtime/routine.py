@@ -7,11 +7,12 @@ import operator
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import numpy as np
 
 from ocannl.backend.api import DirectCallable, Entry, SharedInt64
+from ocannl.base import spelling
 from ocannl.base.config import TRACE
 from ocannl.base.errors import BackendError, CodeError, DataError
 from ocannl.ir.affine import Sym
@@ -60,6 +61,9 @@ class Routine:
         self._memory = memory  # keeps the memory bound to the entry alive
         self._checked_epoch = SharedInt64(NO_EPOCH)  # in this epoch, calls are valid and leave validity unchanged
         self._syms: Mapping[str, Sym] = {sym.name: sym for sym in program.syms}
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise spelling.missing(self, name, spelling.ROUTINE)
 
     def __call__(self, /, **symbols: Any) -> None:
         values = self._values(symbols) if symbols or self._syms else ()

@@ -1,5 +1,12 @@
 """Training: the code of a step, optimizers, and a loop with a progress bar."""
 
+from inspect import isfunction as _isfunction
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+from ocannl.base import spelling as _spelling
+from ocannl.base.frames import checked as _checked
+from ocannl.base.frames import publish as _publish
 from ocannl.train.adam import adam, adamw
 from ocannl.train.fit import Fitted, fit
 from ocannl.train.parallel import DataParallel, all_reduce
@@ -21,3 +28,14 @@ __all__ = [
     "linear_decay",
     "sgd",
 ]
+
+globals().update({name: _checked(globals()[name]) for name in __all__ if _isfunction(globals()[name])})
+for _kind in (DataParallel, LossScale):
+    _publish(_kind)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module 'ocannl.train' has no attribute {name!r}")
+        raise _spelling.unknown_name("train", name, __all__, _spelling.TRAIN)

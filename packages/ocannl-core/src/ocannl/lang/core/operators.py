@@ -7,7 +7,7 @@ from typing import Any, Generic, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from ocannl.base.errors import CodeError
+from ocannl.base.errors import ArgumentError, CodeError
 from ocannl.lang.ops.methods import Methods
 
 Result = TypeVar("Result")
@@ -65,6 +65,30 @@ class Operators(Methods, Generic[Result]):
 
     def __rmatmul__(self, other: object) -> Result:
         return self._apply("matmul", other, self)
+
+    def __floordiv__(self, other: object) -> Result:
+        raise ArgumentError("tensors have no `//`: write oc.floor(x / y)")
+
+    def __divmod__(self, other: object) -> Result:
+        raise ArgumentError("tensors have no `divmod`: write oc.floor(x / y) and x % y")
+
+    def __lshift__(self, other: object) -> Result:
+        raise ArgumentError("tensors have no `<<`: write oc.left_shift(x, y)")
+
+    def __rshift__(self, other: object) -> Result:
+        raise ArgumentError("tensors have no `>>`: write oc.right_shift(x, y)")
+
+    def __xor__(self, other: object) -> Result:
+        raise ArgumentError("tensors have no `^`: write oc.bitwise_xor(x, y), or x ** y for a power")
+
+    __rfloordiv__, __rdivmod__, __rlshift__, __rrshift__, __rxor__ = (
+        __floordiv__, __divmod__, __lshift__, __rshift__, __xor__,
+    )  # fmt: skip
+
+    def __round__(self, digits: int | None = None) -> Result:
+        if digits:
+            raise ArgumentError("tensors are rounded to integers: write (x * 10**digits).round() / 10**digits")
+        return self._apply("round", self)
 
     def __lt__(self, other: object) -> Result:
         return self._apply("lt", self, other)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ocannl.base.annotations import fits, kind_text
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.infer.explain import Line, table
 from ocannl.infer.logic import Logic
@@ -16,7 +17,7 @@ from ocannl.lang.declare.axes import logic_of
 from ocannl.lang.declare.conditions import Arguments, Condition
 from ocannl.lang.declare.inputs import Input
 from ocannl.lang.declare.samples import Sample
-from ocannl.lang.declare.settings import Default, Setting, fits, kind_text, resolve_defaults
+from ocannl.lang.declare.settings import Default, Setting, resolve_defaults
 
 Parameter = inspect.Parameter
 POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from ocannl.base.annotations import fits, kind_text
 from ocannl.base.errors import CodeError
 from ocannl.ir.precision import precision
 from ocannl.lang.declare.conditions import Condition
 from ocannl.lang.declare.declaration import POSITIONAL, Declaration
 from ocannl.lang.declare.inputs import ANY_NUMBER, Input, as_input
 from ocannl.lang.declare.samples import Sample
-from ocannl.lang.declare.settings import Default, Setting, fits, kind_text
+from ocannl.lang.declare.settings import Default, Setting
 from ocannl.lang.declare.shared_part import Part
 
 Parameter = inspect.Parameter

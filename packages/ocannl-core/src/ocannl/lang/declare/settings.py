@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 from ocannl.base.errors import CodeError
 
@@ -44,33 +42,6 @@ class Setting:
     def parameter(self, name: str) -> inspect.Parameter:
         annotation = inspect.Parameter.empty if self.kind is Any else self.kind
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
-
-
-NUMBERS: dict[type, type] = {int: numbers.Integral, float: numbers.Real, complex: numbers.Complex}
-"""The numeric tower: a number of a narrower type, or of NumPy, fits a wider annotation; truth values do not."""
-
-
-def fits(value: object, kind: Any) -> bool:
-    """Whether a value matches an annotation; annotations that a value cannot be checked against match."""
-    if kind is Any:
-        return True
-    if kind is None:
-        return value is None
-    origin = get_origin(kind)
-    if origin is Literal:
-        return any(type(value) is type(literal) and value == literal for literal in get_args(kind))
-    if origin in (Union, UnionType):
-        return any(fits(value, member) for member in get_args(kind))
-    kind = origin or kind
-    if kind in NUMBERS:
-        return isinstance(value, NUMBERS[kind]) and not isinstance(value, bool)
-    return isinstance(value, kind) if isinstance(kind, type) else True
-
-
-def kind_text(kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return "one of " + ", ".join(map(repr, get_args(kind)))
-    return inspect.formatannotation(kind)
 
 
 def resolve_defaults(values: dict[str, Any], title: str) -> dict[str, Any]:

@@ -71,8 +71,9 @@ def stack(tensors: Any, axis: Kind = "output") -> Tensor:
     Grad:   to each tensor its part of `g`.
     Raises: CodeError for an unknown kind of axis; DataError unless `tensors` is a nonempty list; ShapeError.
     """
-    if axis not in _NEW_AXIS_SPECS:
-        raise CodeError(f"`axis` must be 'batch', 'input' or 'output', not {axis!r}")
+    if not isinstance(axis, str) or axis not in _NEW_AXIS_SPECS:
+        listed = f": a list of tensors, as in oc.stack([{tensors!r}, ...])" if isinstance(tensors, Operators) else ""
+        raise CodeError(f"`axis=` must be 'batch', 'input' or 'output', not {axis!r}{listed}"[:200])
     if not isinstance(tensors, list | tuple) or not tensors:
         raise DataError(f"oc.stack takes a list of at least one tensor, not {tensors!r}"[:200])
     parts = [embed(t) for t in tensors]

@@ -35,7 +35,7 @@ def _per_axis(axes: Sequence[str], name: str, setting: Sizes) -> list[int]:
 
 def _windows(axes: Sequence[str], stride: Sizes, dilation: Sizes, padding: str) -> tuple[str, str]:
     """The specs of the spatial axes: of the windowed operand, and of the window positions."""
-    if padding not in PADDING:
+    if not isinstance(padding, str) or padding not in PADDING:
         raise CodeError(f"`padding` is {' or '.join(map(repr, PADDING))}, and not {padding!r}")
     steps = zip(axes, _per_axis(axes, "stride", stride), _per_axis(axes, "dilation", dilation), strict=True)
     windowed = (f"{step}*o{a}{PADDING[padding]}+{gap}*k{a}" for a, step, gap in steps)
@@ -72,6 +72,7 @@ def _pooling(axes: Sequence[str], reduce: Callable[..., Tensor]) -> Callable[...
     def pool(
         x: object, window: Sizes, stride: Sizes | None = None, *, dilation: Sizes = 1, padding: str = "none"
     ) -> Tensor:
+        _per_axis(axes, "window", window)
         windowed, positions = _windows(axes, window if stride is None else stride, dilation, padding)
         taps = {f"k{a}": size for a, size in zip(axes, _per_axis(axes, "window", window), strict=True)}
         return reduce(x, f"...|{windowed}, ..c.. => ...|{positions}, ..c..", **taps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce as fold
+from types import EllipsisType
 from typing import Any, cast
 
 import numpy as np
@@ -125,7 +126,8 @@ def transpose(x: Tensor) -> Tensor:
 def batch_slice(x: Tensor, index: object) -> Tensor:
     """`x[n]`: the leftmost batch axis at an int or a static symbol."""
     if isinstance(index, bool | np.bool_) or not isinstance(index, int | np.integer | Symbol):
-        raise CodeError(f"`{x.label}[...]` takes an int or a static symbol (oc.symbol), not {index!r}")
+        takes = f"`{x.label}[...]` takes an int or a static symbol (oc.symbol), not {index!r}"[:200]
+        raise CodeError(f"{takes}: {_index_answer(index)}")
     position: int | Sym = index if isinstance(index, Symbol) else int(index)
     if isinstance(position, int) and position < 0:
         raise CodeError(f"`{x.label}[{position}]`: an index must not be negative, since sizes may not be known yet")
@@ -164,6 +166,22 @@ def _operand(x: object) -> Tensor:
 
 
 minimum, maximum = PRIMITIVES["min"], PRIMITIVES["max"]
+
+
+def _index_answer(index: object) -> str:
+    """What to write instead of an index that only arrays have."""
+    match index:
+        case tuple():
+            return 'a cell or part of several axes is oc.einsum("...|i,0 => ...|i", x)'
+        case slice():
+            return 'a part of an axis is oc.concat("a^b => b", x, a=size)'
+        case None | EllipsisType():
+            return 'a new axis is oc.einsum("...|i => ...|0,i", x)'
+        case Tensor() if index.typing.is_float:
+            return "choose by a condition with oc.where(mask, x, 0.0)"
+        case Tensor() | list() | np.ndarray():
+            return "rows are x.take(ids), with integer ids"
+    return "it slices the leftmost batch axis"
 
 REGISTRY.update(
     gelu=gelu, stop_gradient=stop_gradient, transpose=transpose, slice=batch_slice,

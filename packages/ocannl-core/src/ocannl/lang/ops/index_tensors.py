@@ -19,6 +19,16 @@ from ocannl.lang.core.tensor import Tensor, apply
 _AXIS = Logic("iota", Spec((), ShapeSpec(output=RowSpec(trail=(Label("n"),)))), ())
 
 
+MAX_CELLS = 2**31
+"""Indices are of type int32."""
+
+
+def check_count(n: object, title: str) -> None:
+    """Raises: DataError unless `n` is a number of elements with indices of type int32."""
+    if is_bool(n) or not isinstance(n, int | np.integer) or not 0 <= n <= MAX_CELLS:
+        raise DataError(f"oc.{title} takes the number of its elements, at most 2**31, not {n!r}"[:200])
+
+
 def iota(n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
     """0, 1, 2, ..., n-1 along one output axis, as int32: an expression without operands and without storage.
 
@@ -28,8 +38,7 @@ def iota(n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
     Grad:   none.
     Raises: DataError unless `n` is a nonnegative integer.
     """
-    if is_bool(n) or not isinstance(n, int | np.integer) or n < 0:
-        raise DataError(f"oc.iota takes the number of its elements, not {n!r}")
+    check_count(n, "iota")
     return indices({"n": int(n)}, int32 if dtype is None else precision(dtype), label)
 
 

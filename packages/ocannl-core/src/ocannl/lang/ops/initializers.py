@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.base.errors import CodeError, DataError, DtypeError
+from ocannl.base.errors import ArgumentError, CodeError, DataError, DtypeError
+from ocannl.base.spelling import keyword_answer
 from ocannl.ir.assign import Number
-from ocannl.ir.precision import precision
+from ocannl.ir.precision import Precision, precision
 from ocannl.ir.tnode import Contents, Role
 from ocannl.lang.core.context_vars import site
 from ocannl.lang.core.fans import FAN_IN, FAN_OUT
@@ -17,16 +18,20 @@ from ocannl.lang.core.leaf import leaf, leaf_name, rows_of
 from ocannl.lang.core.literals import HostArray, IndexFunction, is_bool, is_number, python_number
 from ocannl.lang.core.random import FanScaled, RandomInitializer
 from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.ops.index_tensors import check_count
+
+ROWS = ("batch", "input", "output", "b", "i", "o", "shape")
+KEYWORDS = (*ROWS, "dtype", "label", "low", "high", "mean", "std", "key", "counter")
 
 
 def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **options: Any) -> Tensor:
     dtype = sizes.pop("dtype", None)
     leaf_label = leaf_name(sizes.pop("label", None), name, site())
-    keywords = {"batch", "input", "output", "b", "i", "o", "shape"}
-    unknown = set(sizes) - keywords
+    unknown = set(sizes) - set(ROWS)
     if unknown:
-        raise CodeError(f"oc.{name} has no argument {min(unknown)!r}; sizes are given by {', '.join(sorted(keywords))}")
-    rows = rows_of(*(sizes.get(k) for k in ("batch", "input", "output", "b", "i", "o", "shape")))
+        first = min(unknown)
+        raise ArgumentError(f"an initializer has no argument `{first}=`: {keyword_answer(first, KEYWORDS)}")
+    rows = rows_of(*(sizes.get(k) for k in ROWS))
     kind = None if dtype is None else precision(dtype)
     role = Role.DATA if contents is not None else Role.RESULT
     return leaf(leaf_label, role, kind, rows, contents=contents, **options)
@@ -40,11 +45,20 @@ def full(value: float, **sizes: Any) -> Tensor:
     return _initializer("full", None, sizes, literal=lambda: Number(number))
 
 
+class Counting:
+    """The contents 0, 1, ..., n-1, created when they are uploaded."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> np.ndarray[Any, Any]:
+        return HostArray(np.arange(self._n)).array(dims, precision, seed)
+
+
 def arange(n: int, **sizes: Any) -> Tensor:
     """0, 1, ..., n-1 along one output axis."""
-    if is_bool(n) or not isinstance(n, int | np.integer) or n < 0:
-        raise DataError(f"oc.arange takes the number of its elements, not {n!r}")
-    return _initializer("arange", HostArray(np.arange(n)), {"output": [n], "batch": [], "input": [], **sizes})
+    check_count(n, "arange")
+    return _initializer("arange", Counting(n), {"output": [n], "batch": [], "input": [], **sizes})
 
 
 def init(fn: Callable[..., Any], **sizes: Any) -> Tensor:

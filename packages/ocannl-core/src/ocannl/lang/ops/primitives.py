@@ -42,7 +42,8 @@ def _primitive(op: Op) -> Callable[..., Any]:
 
     def function(*inputs: object, label: str | None = None) -> Any:
         if len(inputs) != op.arity:
-            raise CodeError(f"oc.{name} takes {op.arity} operand{'s' * (op.arity > 1)}, not {len(inputs)}")
+            takes = f"oc.{name} takes {op.arity} operand{'s' * (op.arity > 1)}, {', '.join(_operand_names(op))}"
+            raise CodeError(f"{takes}, not {len(inputs)}")
         if any(isinstance(i, Term) for i in inputs):
             return formulas.apply(op.name, *inputs)
         return apply(operation, [embed(i) for i in inputs], label=label)

@@ -1,0 +1,85 @@
+"""Values against annotations: whether an argument has the type that its parameter declares."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+from collections.abc import Callable
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+NUMBERS: dict[type, type] = {int: numbers.Integral, float: numbers.Real, complex: numbers.Complex}
+"""The numeric tower: a number of a narrower type, or of NumPy, fits a wider annotation; truth values do not."""
+
+
+def fits(value: object, kind: Any) -> bool:
+    """Whether a value matches an annotation; annotations that a value cannot be checked against match."""
+    if kind is Any:
+        return True
+    if kind is None:
+        return value is None
+    origin, members = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return any(type(value) is type(literal) and value == literal for literal in members)
+    if origin in (Union, UnionType):
+        return any(fits(value, member) for member in members)
+    if origin is tuple and Ellipsis not in members:
+        return isinstance(value, tuple | list) and len(value) == len(members) and all(map(fits, value, members))
+    kind = origin or kind
+    if kind in NUMBERS:
+        return isinstance(value, NUMBERS[kind]) and not isinstance(value, bool)
+    return isinstance(value, kind) if isinstance(kind, type) else True
+
+
+def kind_text(kind: Any) -> str:
+    """An annotation in words of the reader: `one of 'a', 'b'`, or `float | Tensor`."""
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(kind)))
+    return inspect.formatannotation(kind)
+
+
+def readable(kind: Any) -> str:
+    """An annotation in words: `a float, a Tensor or None`."""
+    origin, members = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, members))}"
+    if origin in (Union, UnionType):
+        words = list(dict.fromkeys(map(readable, members)))
+        return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    if origin is tuple:
+        return f"a pair of {readable(members[0])}" if len(members) == 2 else "a tuple"
+    if kind in (None, type(None)):
+        return "None"
+    name = getattr(origin or kind, "__name__", str(kind))
+    return WORDS.get(name, f"{'an' if name[0] in 'AEIOU' else 'a'} {name}")
+
+
+WORDS = {
+    "int": "an integer", "float": "a number", "str": "a string", "bool": "True or False", "Callable": "a function",
+    "Sequence": "a list", "Iterable": "a list", "Mapping": "a mapping", "list": "a list", "dict": "a mapping",
+}  # fmt: skip
+
+
+def misfit(function: Callable[..., Any], bound: inspect.BoundArguments) -> tuple[str, object, str] | None:
+    """The first argument that does not match its annotation: name, value, and the annotation as text."""
+    for name, value in bound.arguments.items():
+        parameter = bound.signature.parameters[name]
+        kind = _evaluated(parameter.annotation, function)
+        if kind is parameter.empty or kind is object or value is parameter.default:
+            continue
+        several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        values = list(value.values() if isinstance(value, dict) else value) if several else [value]
+        for item in values:
+            if not fits(item, kind):
+                return name, item, readable(kind)
+    return None
+
+
+def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
+    """An annotation, evaluated in the globals of its function if it is text; names for type checkers match anything."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, getattr(inspect.unwrap(function), "__globals__", {}))
+    except Exception:  # a name imported for type checkers only
+        return Any

@@ -1,0 +1,208 @@
+"""Names that users of NumPy, PyTorch, JAX and Keras expect, and what to write here instead."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import NoReturn
+
+from ocannl.base.errors import UnknownName
+
+Names = Mapping[str, str]
+
+
+def _each(names: str, answer: str) -> Names:
+    """The same answer for several names; `{}` in it stands for the name."""
+    return {name: answer.replace("{}", name) for name in names.split()}
+
+
+AXES = 'axes have names: write a spec, such as oc.einsum("{}", x)'
+_NO_COPY = "an expression needs no copy: use the tensor itself"
+_READ = "write t.numpy() for the values, or ctx[t] after a run"
+_IN_PLACE = "assignments are recorded: write `t += ...` or `t[...] = ...` inside `with oc.cd():`"
+_CONTEXT = "tensors have no device: values live in a context, as in ctx = oc.Context(\"llvm\")"
+_DTYPES = {"float": "float32", "half": "float16", "double": "float64", "long": "int64", "int": "int32", "bool": "bool",
+           "short": "int32", "byte": "uint8"}  # fmt: skip
+_SPECS: dict[str, str] = {
+    **_each("reshape view flatten ravel", AXES.replace("{}", "...|a,b => ...|(a b)")),
+    **_each("permute transpose swapaxes moveaxis",
+            AXES.replace("{}", "...|a,b => ...|b,a") + "; x.T swaps the input and output rows"),
+    **_each("squeeze unsqueeze expand_dims", AXES.replace("{}", "...|a => ...|a,0")),
+    **_each("expand broadcast_to repeat tile",
+            "operands broadcast by themselves; " + AXES.replace("{}", "...|a => ...|b,a") + " with b=size"),
+    **_each("split chunk unbind array_split", 'write oc.concat("a^b => b", x, a=size) for each part'),
+}  # fmt: skip
+_OPERATORS = {
+    "add": "+", "sub": "-", "subtract": "-", "mul": "*", "multiply": "*", "div": "/", "divide": "/", "pow": "**",
+    "power": "**",
+    "remainder": "%", "matmul": "@", "mm": "@", "bmm": "@",
+}  # fmt: skip
+_FUNCTIONS = {
+    "clamp": "clip", "power": "pow", "multiply": "mul", "subtract": "sub", "divide": "div", "negative": "neg",
+    "logical_and": "and_", "logical_or": "or_", "logical_not": "not_", "equal": "eq", "not_equal": "ne",
+    "greater": "gt", "less": "lt", "greater_equal": "ge", "less_equal": "le", "absolute": "abs", "rsqrt": "recip_sqrt",
+    "reciprocal": "recip", "mse_loss": "squared_error", "l1_loss": "absolute_error", "smooth_l1_loss": "huber",
+    "nll_loss": "cross_entropy", "bce_loss": "binary_cross_entropy", "swish": "silu", "array": "tensor",
+    "asarray": "tensor",
+    "as_tensor": "tensor", "from_numpy": "tensor", "from_dlpack": "tensor", "constant": "tensor", "Parameter": "param",
+    "Variable": "param", "rand": "uniform", "randn": "normal", "diagflat": "diag",
+}  # fmt: skip
+_NOT_PROVIDED = "it is not provided; oc.defop declares operations, and oc.init computes constants with NumPy"
+
+TENSOR: Names = {
+    **_SPECS,
+    **{name: f"write x {sign} y" for name, sign in _OPERATORS.items()},
+    **{name: f"write oc.{function}(...)" for name, function in _FUNCTIONS.items()},
+    **{name: f"write t.astype(oc.{dtype})" for name, dtype in _DTYPES.items()},
+    **_each("eq ne lt le gt ge dot cross_entropy where maximum minimum dropout stack one_hot diag outer",
+            "write oc.{}(...)"),
+    **_each("add_ sub_ mul_ div_ fill_ copy_ clamp_ normal_ uniform_ unsqueeze_", _IN_PLACE),
+    **_each("item tolist block_until_ready cpu", _READ),
+    **_each("clone copy contiguous", _NO_COPY),
+    **_each("cuda device is_cuda devices", _CONTEXT),
+    **_each("ndim dim rank", "write len(t.dims)"),
+    **_each("size sizes len", "write t.dims, the sizes in memory order, or math.prod(t.dims) for their product"),
+    **_each("argsort sort topk cumlogsumexp unique nonzero", _NOT_PROVIDED),
+    "power": "write x ** y", "mm": "write x @ y", "numel": "write math.prod(t.dims)", "t": "write x.T",
+    "backward": "write ctx.run(train.grad_update(loss)), then read ctx[w.grad]",
+    "zero_": "write ctx.run(t.zero_grads) for gradients, or `t[...] = 0` inside `with oc.cd():`",
+    "detach": "write oc.stop_gradient(x)", "to": 'write t.astype(oc.float16) to convert; ' + _CONTEXT,
+    "type": "write t.astype(oc.float32), or t.dtype to read the type",
+    "data": "write t.value for the node, or ctx[t] for its array",
+    "requires_grad": "write t.has_gradient, and oc.param or oc.tensor(data, grad=True) for a tensor with a gradient",
+    "requires_grad_": "write oc.tensor(data, grad=True) when the tensor is built", "name": "write t.label",
+    "gradient": "write t.grad", "parameters": "write t.params",
+    "masked_fill": "write oc.where(mask, value, x)", "gather": "write oc.pick(x, ids) or x.take(ids)",
+    "index_select": "write x.take(ids)", "at": "write oc.where(mask, value, x), where oc.one_hot gives the mask",
+    "matmul": "write x @ y", "ones_like": "write oc.full(1.0)",
+}  # fmt: skip
+
+_SHAPES_FROM_USE = "; a shape that is not given is inferred from use"
+MODULE: Names = {
+    **_SPECS,
+    **{name: f"write oc.{function}" for name, function in _FUNCTIONS.items()},
+    **{name: f"write oc.{dtype}" for name, dtype in _DTYPES.items() if name != dtype},
+    **_each("zeros zeros_like empty empty_like", "write oc.full(0.0, output=[3])" + _SHAPES_FROM_USE),
+    **_each("ones ones_like", "write oc.full(1.0, output=[3])" + _SHAPES_FROM_USE),
+    "full_like": "write oc.full(value)" + _SHAPES_FROM_USE, "linspace": "write oc.init(lambda i: ..., output=[n])",
+    **_each("eye identity", "write oc.diag(oc.full(1.0, output=[n]))"),
+    **_each("cat concatenate hstack vstack", 'write oc.concat("a; b => a^b", x, y)'),
+    **_each("sum mean max min any all round", "write x.{}(spec)"),
+    **_each("amax amin", "write x.max(spec) or x.min(spec)"),
+    **_each("layer_norm batch_norm group_norm instance_norm rms_norm LayerNorm BatchNorm",
+            "write (x - x.mean(spec)) * oc.recip_sqrt(x.var(spec) + 1e-5), with spec = '...|..a..,c => ...|..a..,0'"),
+    **_each("linear Linear Dense dense", "write w @ x + b, with w = oc.param() and b = oc.param(0.0, o=[n])"),
+    **_each("nn Module Sequential Layer", "write a function decorated with @oc.op: its oc.param are the parameters"),
+    **_each("embedding gather take_along_axis Embedding",
+            "write table.take(ids), or oc.pick(x, ids) along the only output axis"),
+    **_each("optim optimizers sgd adam SGD Adam",
+            "write train.sgd(loss, 0.1) or train.adam(loss), after `from ocannl import train`"),
+    **_each("grad value_and_grad vjp autograd backward", "write train.grad_update(loss), then read w.grad"),
+    **_each("jit compile function", "write ctx.compile(t.forward), with ctx = oc.Context()"),
+    **_each("vmap pmap", "operations broadcast over the batch row, as in oc.tensor(data, batch_axes=1)"),
+    **_each("manual_seed seed PRNGKey random", "write oc.settings(seed=1), or ctx.init(t, seed=1)"),
+    **_each("device cuda cpu to", _CONTEXT), "save": "write numpy.savez of ctx[p] for each p of t.params.values()",
+    "load": "write numpy.load, then ctx[p] = array for each p of t.params.values()",
+    **_each("arctan arcsin arccos tan sinh cosh atan asin acos sort argsort topk erf meshgrid", _NOT_PROVIDED),
+    "transpose": "write x.T, or oc.einsum(\"...|a,b => ...|b,a\", x)", "power": "write oc.pow, or x ** y",
+    "multiply": "write oc.mul, or x * y", "subtract": "write oc.sub, or x - y", "divide": "write oc.div, or x / y",
+    "mm": "write x @ y", "bmm": "write x @ y",
+    "remainder": "write oc.mod, or x % y", "fit": "write train.fit, after `from ocannl import train`",
+}  # fmt: skip
+
+TRAIN: Names = {
+    "SGD": "write train.sgd(loss, 0.1)", "Adam": "write train.adam(loss)", "AdamW": "write train.adamw(loss)",
+    "optim": "write train.sgd or train.adam",
+    "lr_scheduler": "write train.cosine_decay or train.linear_decay as the learning rate",
+    **_each("rmsprop RMSprop adagrad Adagrad lamb lion",
+            "it is not provided; write train.adam, or an update with @oc.cd"),
+    **_each("clip_grad_norm_ clip_grad_norm clip_grad_value_",
+            "it is not provided; scale p.grad inside `with oc.cd():`"),
+    **_each("backward zero_grad value_and_grad grad", "write train.grad_update(loss)"),
+}  # fmt: skip
+
+CONTEXT: Names = {
+    **_each("to cuda cpu", 'a context is made for a device: oc.Context("llvm", device=0)'),
+    **_each("sync wait block_until_ready flush", "write ctx.synchronize()"),
+    **_each("execute eval call forward", "write ctx.run(t.forward)"),
+    **_each("jit build", "write ctx.compile(t.forward)"),
+    **_each("read value download", "write ctx[t]"), **_each("write upload put", "write ctx[t] = array"),
+}  # fmt: skip
+
+ROUTINE: Names = _each("run execute call eval forward", "a routine is called: routine()")
+
+SHAPE: Names = {**_each("numel size", "write math.prod(t.dims)"), **_each("ndim rank", "write len(t.dims)")}
+
+NODE: Names = {
+    "merge": "write t.merge, of the tensor", "numpy": "write t.numpy(), of the tensor",
+    "grad": "write t.grad, of the tensor",
+    "T": "write t.T, of the tensor", "shape": "write t.shape, of the tensor", "params": "write t.params, of the tensor",
+}  # fmt: skip
+
+_NO_OUTPUT = "an operation returns its result: write y = ..."
+KEYWORDS: Names = {
+    **_each("dim axis keepdim keepdims dims axes", 'axes are named in a spec, such as x.sum("...|a,b => ...|a")'),
+    **_each("out inplace", _NO_OUTPUT), **_each("lr step_size eta", "write learning_rate="),
+    **_each("beta1 beta2 beta_1 beta_2 b1 b2", "write betas=(0.9, 0.999)"), "epsilon": "write eps=",
+    "wd": "write weight_decay=",
+    **_each("size sizes shape outputs out_features units features",
+            "write output=[3], or batch= and input= for these rows"),
+    **_each("requires_grad trainable", "write grad=True in oc.tensor, or oc.param"), "name": "write label=",
+    "device": "values live in a context: oc.Context(\"llvm\", device=0)",
+    "kernel_size": "write window= in pooling; a convolution takes the kernel itself",
+    "strides": "write stride=", "pad": "write padding=", "bias": "write `+` and a parameter: oc.conv2d(x, kernel) + b",
+    "activation": "apply it to the result, as in oc.relu(...)", "negative_slope": "write slope=", "p": "write rate=",
+    **_each("min minval a_min lower", "write low="), **_each("max maxval a_max upper", "write high="),
+    "loc": "write mean=", "stddev": "write std=", "depth": "write n=", "num_classes": "write n=",
+    "type": "write dtype=",
+    "o": "write output=[...]", "i": "write input=[...]", "b": "write batch=[...]", "backends": "write backend=",
+}  # fmt: skip
+_GENERAL_ANSWERS = frozenset(["device", "requires_grad", "trainable"])
+"""Keywords whose answer names no parameter of the function."""
+
+
+class Missing:
+    """A class attribute that answers for a name which the class does not have; `hasattr` is false."""
+
+    def __init__(self, name: str, answers: Names) -> None:
+        self._name, self._answers = name, answers
+
+    def __get__(self, owner: object, kind: type) -> NoReturn:
+        raise missing(kind if owner is None else owner, self._name, self._answers)
+
+
+def missing(owner: object, name: str, answers: Names) -> AttributeError:
+    """The error of `__getattr__` for an attribute that an object does not have."""
+    kind = type(owner)
+    if name.startswith("_") or (name in vars(kind) and name not in answers):
+        return AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+    return unknown_name(f"a {kind.__name__}", name, dir(kind), answers)
+
+
+def unknown_name(owner: str, name: str, known: Iterable[str], answers: Names) -> UnknownName:
+    """The error for an attribute that `owner` does not have."""
+    return UnknownName(f"{owner} has no attribute {name!r}: ", lambda: answer(name, known, answers))
+
+
+def answer(name: str, known: Iterable[str], answers: Names) -> str:
+    """What to write instead of a name: its entry in the table, or the nearest of the known names."""
+    if name in answers:
+        return answers[name]
+    names = [n for n in known if not n.startswith("_")]
+    close = difflib.get_close_matches(name, names, 1)
+    return f"did you mean `{close[0]}`?" if close else "dir() lists the names"
+
+
+def keyword_answer(name: str, parameters: Iterable[str]) -> str:
+    """What to write instead of a keyword that a function does not take."""
+    names = list(parameters)
+    entry = "write output=" if name == "out" and "output" in names else KEYWORDS.get(name, "")
+    spelled = entry.removeprefix("write ").partition("=")[0]
+    if "axis" in names and name == "dim":
+        return "write axis="
+    if entry and (name in _GENERAL_ANSWERS or not entry.startswith("write ") or spelled in names):
+        return entry
+    close = difflib.get_close_matches(name, names, 1, 0.5) or [n for n in names if n.startswith(name)][:1]
+    if close:
+        return f"did you mean `{close[0]}=`?"
+    return entry or f"its keywords are {', '.join(f'{n}=' for n in names) or 'none'}"

@@ -1,0 +1,217 @@
+"""What users of other libraries type by habit works, or is answered in one line with the right spelling."""
+
+from __future__ import annotations
+
+import math
+import re
+import traceback
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+from ocannl.base import spelling
+
+WORKS = {
+    # creation
+    "oc.tensor(a)": (2, 3), "oc.tensor([1.0, 2.0])": (2,), "oc.tensor(2.0)": (),
+    "oc.tensor(a, dtype='float64')": (2, 3), "oc.tensor(a, dtype=np.float32)": (2, 3),
+    "oc.tensor(a, dtype=float)": (2, 3), "oc.tensor(range(3))": (3,),
+    # operators and functions
+    "x + 1": (2, 3), "1 - x": (2, 3), "x + a": (2, 3), "a + x": (2, 3), "np.float64(2) * x": (2, 3), "-x": (2, 3),
+    "abs(x)": (2, 3), "x ** 2": (2, 3), "2 ** x": (2, 3), "x / 3": (2, 3), "x > 0": (2, 3), "+x": (2, 3),
+    "oc.relu(x)": (2, 3), "x.relu()": (2, 3), "x.tanh()": (2, 3), "x.sigmoid()": (2, 3), "x.exp().log()": (2, 3),
+    "oc.maximum(x, 0)": (2, 3), "oc.where(x > 0, x, 0)": (2, 3), "oc.softmax(x)": (2, 3), "x.softmax()": (2, 3),
+    "oc.clip(x, 0, 1)": (2, 3), "x.clip(0, 1)": (2, 3), "x.sum()": (), "x.mean()": (), "x.max()": (), "x.min()": (),
+    "x.std()": (), "x.var()": (), "x.prod()": (), "oc.stack([x, x])": (2, 2, 3), "oc.outer(v, v)": (3, 3),
+    "oc.dot(v, v)": (), "oc.one_hot(ids, 4)": (2, 4), "x.astype('float64')": (2, 3), "oc.cumsum(v)": (3,),
+    "oc.dropout(x, 0.5, key='d')": (2, 3), "round(x)": (2, 3),
+}  # fmt: skip
+
+ANSWERED: dict[str, str] = {
+    # reductions and softmax over an axis
+    "x.sum(dim=1)": "x.sum(", "x.sum(axis=1)": "x.sum(", "x.mean(1)": "spec", "x.mean(dim=-1)": "x.mean(",
+    "x.sum(axis=(0, 1))": "x.sum(", "x.sum(keepdims=True)": "spec", "x.sum(keepdim=True)": "spec",
+    "x.max(axis=0)": "x.max(", "x.argmax(dim=1)": "argmax(", "x.softmax(dim=-1)": "softmax(",
+    "oc.softmax(x, axis=-1)": "softmax(", "oc.softmax(x, -1)": "spec", "oc.log_softmax(x, dim=1)": "log_softmax(",
+    "oc.logsumexp(x, axis=1)": "logsumexp(", "oc.cumsum(x, dim=0)": "cumsum(", "oc.flip(x, axis=0)": "flip(",
+    "oc.stack([x, x], dim=0)": "axis=", "oc.stack([x, x], axis=0)": "axis=",
+    "oc.concat([x, x], axis=0)": "oc.concat(\"", "oc.norm(x, dim=1)": "norm(", "x.std(axis=0)": "x.std(",
+    "x.sum('i,j=>i', axis=1)": "axis",
+    # methods of tensors
+    "x.reshape(6)": "einsum", "x.reshape(-1, 2)": "einsum", "x.view(6)": "einsum", "x.permute(1, 0)": "einsum",
+    "x.transpose(0, 1)": "einsum", "x.swapaxes(0, 1)": "einsum", "x.flatten()": "einsum", "x.ravel()": "einsum",
+    "x.squeeze()": "einsum", "x.unsqueeze(0)": "einsum", "x.expand(2, 2, 3)": "einsum", "x.repeat(2)": "einsum",
+    "x.backward()": "train.grad_update", "x.item()": ".numpy()", "x.tolist()": ".numpy()",
+    "x.detach()": "stop_gradient", "x.cpu()": ".numpy()", "x.cuda()": "oc.Context(", "x.to('cuda')": "astype",
+    "x.float()": "astype(oc.float32)", "x.half()": "astype(oc.float16)", "x.double()": "astype(oc.float64)",
+    "x.long()": "astype(oc.int64)", "x.int()": "astype(oc.int32)", "x.bool()": "astype(oc.bool)",
+    "x.type(oc.float32)": "astype", "x.size()": ".dims", "x.size(0)": ".dims", "x.ndim": "len(t.dims)",
+    "x.dim()": "len(t.dims)", "x.numel()": "math.prod", "x.data": "t.value", "x.requires_grad": "has_gradient",
+    "x.requires_grad_()": "grad=True", "x.zero_()": "oc.cd", "x.add_(1)": "oc.cd", "x.clamp(0, 1)": "clip",
+    "x.pow(2)": "**", "x.add(1)": "+", "x.mul(2)": "*", "x.sub(1)": "-", "x.div(2)": "/", "x.matmul(x)": "@",
+    "x.mm(x)": "@", "x.bmm(x)": "@", "x.dot(v)": "oc.dot", "x.eq(0)": "oc.eq", "x.t()": ".T",
+    "x.masked_fill(x > 0, 0)": "oc.where", "x.gather(0, ids)": "oc.pick", "x.index_select(0, ids)": "take",
+    "x.clone()": "no copy", "x.copy()": "no copy", "x.contiguous()": "no copy", "x.argsort()": "not provided",
+    "w.grad.zero_()": "zero_grads", "x.device": "Context", "x.is_cuda": "Context", "x.name": "t.label",
+    "x.gradient": "t.grad", "x.parameters()": "t.params", "x.reluu()": "relu", "x.softmx()": "softmax",
+    "x.at": "one_hot", "x.split(2)": "oc.concat", "x.chunk(2)": "oc.concat", "x.block_until_ready()": ".numpy()",
+    # names of the module
+    "oc.zeros(3)": "oc.full(0.0", "oc.ones((2, 3))": "oc.full(1.0", "oc.zeros_like(x)": "oc.full(0.0",
+    "oc.full_like(x, 2)": "oc.full", "oc.empty(3)": "oc.full", "oc.rand(3)": "oc.uniform", "oc.randn(3)": "oc.normal",
+    "oc.array(a)": "oc.tensor", "oc.asarray(a)": "oc.tensor", "oc.from_numpy(a)": "oc.tensor",
+    "oc.linspace(0, 1)": "oc.init", "oc.eye(3)": "oc.diag", "oc.Tensor(a)": "oc.tensor", "oc.Parameter(a)": "oc.param",
+    "oc.Variable(a)": "oc.param", "oc.cat([x, x])": "oc.concat", "oc.concatenate([x, x])": "oc.concat",
+    "oc.layer_norm(x)": "mean", "oc.mm(x, x)": "@", "oc.bmm(x, x)": "@", "oc.sum(x)": ".sum(", "oc.mean(x)": ".mean(",
+    "oc.max(x)": ".max(", "oc.transpose(x)": ".T", "oc.reshape(x, 6)": "einsum", "oc.squeeze(x)": "einsum",
+    "oc.permute(x)": "einsum", "oc.sqare(x)": "sqrt", "oc.clamp(x, 0, 1)": "oc.clip", "oc.power(x, 2)": "oc.pow",
+    "oc.nn": "oc.op", "oc.optim": "train", "oc.grad(f)": ".grad", "oc.jit(f)": "compile", "oc.vmap(f)": "batch",
+    "oc.compile(f)": "compile", "oc.manual_seed(1)": "seed", "oc.device('cuda')": "Context", "oc.cuda": "Context",
+    "oc.float": "oc.float32", "oc.half": "oc.float16", "oc.long": "oc.int64", "oc.double": "oc.float64",
+    "oc.int": "oc.int32", "oc.mse_loss(x, x)": "squared_error", "oc.nll_loss(x, ids)": "cross_entropy",
+    "oc.linear(x, w)": "@", "oc.rel(x)": "relu", "oc.concatt": "concat", "oc.save('m', 1)": "numpy.savez",
+    "oc.load('m')": "numpy.load", "oc.Module": "oc.op", "oc.batch_norm(x)": "mean", "oc.embedding(ids)": "take",
+    "oc.gather(x, ids)": "take", "oc.multiply(x, x)": "oc.mul", "oc.arctan(x)": "not provided",
+    "oc.negative(x)": "oc.neg", "oc.logical_and(x, x)": "oc.and_", "oc.equal(x, x)": "oc.eq",
+    "train.SGD(loss)": "train.sgd", "train.Adam(loss)": "train.adam", "train.rmsprop": "train.",
+    "train.lr_scheduler": "cosine_decay", "train.clip_grad_norm_": "not provided",
+    # keywords
+    "train.sgd(loss, lr=0.1)": "learning_rate", "train.adam(loss, lr=0.1)": "learning_rate",
+    "train.sgd(loss, 0.1, moment=0.9)": "momentum", "train.adam(loss, epsilon=1e-8)": "eps",
+    "train.sgd(loss)": "learning_rate", "train.adam(loss, beta1=0.9)": "betas", "oc.param('w', ouput=[3])": "output",
+    "oc.param('w', size=[3])": "output", "oc.param('w', out=[3])": "output",
+    "oc.placeholder('p', outputs=[3])": "output", "oc.placeholder(name='p')": "label", "oc.node(o=[3])": "output",
+    "oc.tensor(a, requires_grad=True)": "grad", "oc.tensor(a, device='cuda')": "Context",
+    "oc.tensor(a, dtyp='float32')": "dtype", "oc.relu(x, out=x)": "result", "oc.relu(x, inplace=True)": "result",
+    "oc.conv2d(img, k, kernel_size=3)": "kernel", "oc.conv2d(img, k, strides=2)": "stride",
+    "oc.conv2d(img, k, bias=True)": "`+`", "oc.max_pool2d(img, kernel_size=2)": "window",
+    "oc.leaky_relu(x, negative_slope=0.1)": "slope", "oc.dropout(x, p=0.5)": "rate", "oc.relu()": "x",
+    "oc.relu(x, x)": "relu", "oc.relu(y=x)": "relu", "oc.clip(x, min=0, max=1)": "low", "oc.uniform(minval=0)": "low",
+    "oc.normal(loc=0.0)": "mean", "oc.full(1.0, shape=(2, 3))": "32|784->128", "oc.full(1.0, size=[3])": "output",
+    "oc.where(x > 0)": "where", "oc.Context(device='cuda')": "device", "oc.Context('torch')": "torch",
+    "oc.Context(backends='c')": "backend", "oc.Context('numpy').compile(x)": ".forward",
+    "oc.Context('numpy').to('cpu')": "oc.Context(", "oc.Context('numpy').sync()": "synchronize",
+    "oc.Context('numpy').compile(loss.forward).run()": "routine()",
+    # indices, conversions, nodes
+    "x.shape[0]": "dims[0]", "x.shape[:2]": "dims[:2]", "len(x.shape)": "len(t.dims)", "tuple(x.shape)": "t.dims",
+    "x[:, 0]": "oc.einsum", "x[0, 1]": "oc.einsum", "x[1:]": "oc.concat", "x[None]": "oc.einsum",
+    "x[...]": "oc.einsum", "x[x > 0]": "oc.where", "x[[0, 1]]": "take", "x[ids]": "take", "x[0]": "batch axis",
+    "x[1.5]": "int", "x['a']": "int", "float(x)": ".numpy()", "int(x)": ".numpy()", "bool(x)": "oc.where",
+    "len(x)": ".dims", "x == 0": "oc.eq", "x and 1": "oc.where", "f'{x:.2f}'": ".numpy()", "x // 2": "oc.floor",
+    "divmod(x, 2)": "oc.floor", "x << 1": "left_shift", "x >> 1": "right_shift", "x ^ 1": "bitwise_xor",
+    "math.sqrt(x)": ".numpy()", "w.value * 2": "tensor", "2 + w.value": "tensor", "x.value.merge": "t.merge",
+    "w.value.numpy()": "t.numpy()", "w.grad.numpy()": "train.grad_update", "x + [1, 2, 3]": "oc.tensor",
+    "x + 'a'": "operand", "x + None": "operand", "x @ None": "operand", "loss.forward(x)": "positional",
+    "x.lable": "label", "x.foo": "foo", "x.shape.foo": "foo", "oc.foo": "foo", "train.foo": "foo",
+    # once raw exceptions
+    "oc.conv2d(img, k, padding=[1, 1])": "padding", "oc.conv2d(img, k, padding=1)": "padding",
+    "oc.conv2d(img, k, padding='SAME')": "padding", "train.sgd(1.0, 0.1)": "loss", "train.adam({})": "loss",
+    "train.sgd(loss, 'fast')": "learning_rate", "train.sgd(loss, 0.1, momentum='a')": "momentum",
+    "train.sgd(loss, 0.1, params=3)": "params", "train.adam(loss, betas=0.9)": "betas", "train.fit(1, 2, 3, 4)": "ctx",
+    "train.cosine_decay('a', 2)": "initial", "oc.arange(2**40)": "2**31", "oc.iota(2**40)": "2**31",
+    "oc.arange('a')": "arange", "x.projections": "no operation", "oc.stack(x, a)": "list", "oc.stack(3)": "list",
+    "loss.find(['w'])": "path", "oc.Context('numpy', threads=10**5)": "threads",
+    "oc.Context('numpy', threads='a')": "threads", "oc.from_file('a\\0b', 'float32')": "cannot be read",
+    "oc.show_shapes(3)": "tensor", "oc.default_context(3)": "backend", "oc.symbol(3, 0, 1)": "name",
+    "oc.Dim(3)": "name", "oc.transfer(x, 1, 2)": "Context", "oc.settings(optimise=3)": "optimi",
+    "oc.use_backend(3)": "backend", "oc.dropout(x, 'a')": "rate", "oc.tril(x, 'a')": "diagonal", "oc.seq(3)": "code",
+    "oc.uniform('a')": "low", "oc.randint('a', 'b')": "low", "oc.evaluate(3)": "tensor",
+    "oc.max_pool2d(img, 'a')": "window", "oc.conv2d(img, k, groups='a')": "groups",
+    "oc.conv2d(img, k, stride=0)": "stride", "oc.one_hot(ids, 'a')": "n", "oc.param('w', o=3)": "[3]",
+    "oc.param('w', o=['a'])": "size", "oc.param(a, a)": "label", "oc.full('a')": "number",
+}  # fmt: skip
+
+
+def scope() -> dict[str, object]:
+    a, w = np.ones((2, 3), "float32"), oc.param("w", o=[3])
+    return {
+        "oc": oc, "train": train, "np": np, "math": math, "a": a, "x": oc.tensor(a), "w": w,
+        "v": oc.tensor(np.ones(3, "float32")), "loss": (w * w).sum(), "ids": oc.tensor(np.array([0, 1])),
+        "p": oc.placeholder("p", o=[2, 3]), "f": abs,
+        "img": oc.tensor(np.ones((4, 4, 1), "float32")), "k": oc.param("k", o=[3, 3]),
+    }  # fmt: skip
+
+
+def test_size_of_the_table():
+    assert len(WORKS) + len(ANSWERED) >= 150
+
+
+@pytest.mark.parametrize("expression", WORKS)
+def test_habit_works(expression):
+    assert eval(expression, scope()).dims == WORKS[expression]
+
+
+@pytest.mark.parametrize("expression", ANSWERED)
+def test_habit_is_answered(expression):
+    with pytest.raises(oc.OcannlError) as caught:
+        eval(expression, scope())
+    message = str(caught.value)
+    assert ANSWERED[expression] in message
+    assert len(message.splitlines()[0]) < 400
+
+
+def test_answers_point_to_what_exists():
+    modules = {"oc": oc, "train": train, "t": oc.Tensor, "x": oc.Tensor, "ctx": oc.Context, "loss": oc.Tensor}
+    tables = (spelling.TENSOR, spelling.MODULE, spelling.TRAIN, spelling.CONTEXT, spelling.ROUTINE, spelling.KEYWORDS)
+    answers = [text for table in (*tables, spelling.SHAPE, spelling.NODE) for text in table.values()]
+    names = {match for text in answers for match in re.findall(r"\b(oc|train|t|x|ctx|loss)\.([A-Za-z_]\w*)", text)}
+    assert len(names) > 40
+    assert [f"{owner}.{name}" for owner, name in sorted(names) if not hasattr(modules[owner], name)] == []
+
+
+def test_names_of_the_tables_do_not_exist():
+    owners = (oc.Tensor, spelling.TENSOR), (oc, spelling.MODULE), (oc.Context, spelling.CONTEXT)
+    for owner, table in owners:
+        assert [name for name in table if hasattr(owner, name)] == []
+
+
+def test_errors_are_those_that_python_users_catch():
+    x = scope()["x"]
+    assert not hasattr(x, "reshape")
+    assert not hasattr(oc, "zeros")
+    assert not hasattr(x.value, "merge")
+    assert getattr(x, "item", None) is None
+    with pytest.raises(TypeError):
+        oc.param("w", ouput=[3])
+    with pytest.raises(AttributeError):
+        x.permute(1, 0)
+
+
+def test_error_of_a_function_of_the_user_stays():
+    def broken(step):
+        return step.left_out + {}
+
+    with pytest.raises(oc.UnknownName, match="left_out"):
+        train.sgd(scope()["loss"], broken)
+    with pytest.raises(ZeroDivisionError):
+        train.sgd(scope()["loss"], lambda step: 1 / 0)
+
+
+def test_traceback_of_an_answer_ends_at_the_users_frame():
+    for call in (lambda: oc.param("w", ouput=[3]), lambda: scope()["x"].item(), lambda: train.adam({}, lr=1)):
+        with pytest.raises(oc.CodeError) as caught:
+            call()
+        *_, user, last = traceback.extract_tb(caught.value.__traceback__)
+        assert user.filename == __file__
+        assert (last.filename.rsplit("/", 1)[-1], last.name) == ("frames.py", "call")
+
+
+def test_advised_specs_compute_what_they_stand_for():
+    a = np.arange(6.0).reshape(2, 3)
+    x = oc.tensor(a)
+    for spec, expected in {
+        "...|a,b => ...|(a b)": a.reshape(6), "...|a,b => ...|b,a": a.T, "...|i,0 => ...|i": a[:, 0],
+    }.items():  # fmt: skip
+        np.testing.assert_array_equal(oc.einsum(spec, x).numpy(), expected)
+    v = oc.tensor(a[0])
+    np.testing.assert_array_equal(oc.einsum("...|a => ...|a,0", v).numpy(), a[0][:, None])
+    np.testing.assert_array_equal(oc.einsum("...|i => ...|0,i", v).numpy(), a[0][None])
+    np.testing.assert_array_equal(oc.einsum("...|a => ...|b,a", v, b=2).numpy(), np.tile(a[0], (2, 1)))
+    np.testing.assert_array_equal(oc.concat("a^b => b", v, a=1).numpy(), a[0][1:])
+    spec = "...|..a..,c => ...|..a..,0"
+    normalized = (x - x.mean(spec)) * oc.recip_sqrt(x.var(spec) + 1e-5)
+    expected = (a - a.mean(-1, keepdims=True)) / np.sqrt(a.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(normalized.numpy(), expected, rtol=1e-12)
+    answers = str([spelling.TENSOR, spelling.MODULE])
+    assert all(spec in answers for spec in ("(a b)", "...|b,a", "...|a,0", "...|..a..,0", "a^b => b"))
