@@ -101,8 +101,8 @@ def test_the_setting_precedes_the_environment_variable(stub, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("no-such-cc -O1", "there is no C compiler `no-such-cc`, requested by CC"),
-        ("gcc; touch x", "there is no C compiler `gcc;`, requested by CC"),
+        ("no-such-cc -O1", "the C compiler `no-such-cc`, requested by CC, is not installed"),
+        ("gcc; touch x", "the C compiler `gcc;`, requested by CC, is not installed"),
         ("gcc 'x", "the C compiler `gcc 'x`, requested by CC, cannot be read"),
     ],
 )

@@ -82,7 +82,7 @@ def test_numpy_capsules_are_imported():
     assert (imported.dims, imported.dtype, imported.device) == ((2, 3), np.int32, (1, 0))
     assert imported.address == array.ctypes.data
     imported.release()
-    for invalid, message in ((array.T, "not contiguous"), (array.astype(np.complex64), "unknown here, 5/64 bits")):
+    for invalid, message in ((array.T, "not contiguous"), (array.astype(np.complex64), "unsupported type, 5/64 bits")):
         with pytest.raises(DataError, match=message):
             import_array(NumpyArray(invalid), 7)
 

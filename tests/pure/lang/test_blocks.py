@@ -584,9 +584,9 @@ def test_a_parameter_called_label_is_an_error() -> None:
 
 @pytest.mark.parametrize("label", ["", 3])
 def test_a_label_of_a_block_is_a_text(label: Any) -> None:
-    with pytest.raises(oc.CodeError, match="a label must be a string"):
+    with pytest.raises(oc.CodeError, match="must be a string, not"):
         layer(hidden=2, label=label)
-    with pytest.raises(oc.CodeError, match="a label must be a string"):
+    with pytest.raises(oc.CodeError, match="must be a string, not"):
         layer(hidden=2)(data(1), label=label)
 
 

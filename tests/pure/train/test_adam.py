@@ -73,5 +73,5 @@ def test_state_is_labeled_by_its_parameter_and_common_scalars_are_computed_once(
 
 @pytest.mark.parametrize("betas", [(1.0, 0.999), (0.9, -0.1), (0.9, float("nan"))])
 def test_invalid_betas_are_rejected(betas):
-    with pytest.raises(oc.CodeError, match="betas are numbers in"):
+    with pytest.raises(oc.CodeError, match="betas must be numbers in"):
         train.adam(oc.param("w", [1.0]).sum(), betas=betas)
