@@ -10,7 +10,7 @@ import ocannl as oc
 from ocannl.lang.declare.catalogue import catalogue
 from ocannl.lang.declare.text_generators import GENERATORS
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SOURCE = ROOT / "packages" / "ocannl-core" / "src" / "ocannl"
 FILES = {
     "functions": SOURCE / "lang" / "ops" / "functions.pyi",

@@ -590,7 +590,7 @@ def test_a_disagreement_of_shapes_names_the_statement(x: Any) -> None:
         m += x
     text = str(caught.value)
     assert "`m`" in text or "\n  m " in text
-    assert "test_cd.py:" in text
+    assert "test_recorder.py:" in text
     assert "3" in text.splitlines()[0]
     assert "2" in text.splitlines()[0]
 

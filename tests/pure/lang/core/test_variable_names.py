@@ -214,9 +214,9 @@ def test_names_across_lines_and_long_functions() -> None:
 
 def test_call_site_is_the_line_of_the_user() -> None:
     w = oc.param()
-    assert w.value.where.startswith("test_names.py:")
+    assert w.value.where.startswith("test_variable_names.py:")
     y = oc.sigmoid(w)
-    assert y.value.where.startswith("test_names.py:")
+    assert y.value.where.startswith("test_variable_names.py:")
 
 
 def test_hostile_names_stay_text() -> None:
