@@ -144,7 +144,7 @@ def test_interrupts_during_calls_on_a_large_stack(run, monkeypatch):
 def test_a_main_thread_with_a_small_stack(native):
     code = f"""
 import sys
-sys.path.insert(0, {os.path.dirname(__file__)!r})
+sys.path[:0] = {[os.path.dirname(__file__), *sys.path]!r}
 import test_stack_guard as guard, ocannl
 from ocannl.backend import registry
 from loop_programs.program_runner import Runner
