@@ -60,7 +60,7 @@ else:
         if name not in _LAZY:
             if name.startswith("__"):
                 raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
-            raise _spelling.unknown_name("ocannl", name, __all__, _spelling.MODULE)
+            raise _spelling.unknown_name("ocannl", name, __dir__, _spelling.MODULE)
         module = importlib.import_module(_LAZY[name] or f"ocannl.{name}")
         return getattr(module, name) if _LAZY[name] else module
 

@@ -156,7 +156,7 @@ OPERATORS = (
     "invert", "getitem", "setitem", "call",
     "floordiv", "divmod", "lshift", "rshift", "xor",
 )  # fmt: skip
-IMPLICIT_METHODS = {"__init__", "__str__", "__int__", "__len__", "__iter__", "__getattr__", "__round__"} | {
+IMPLICIT_METHODS = {"__init__", "__str__", "__int__", "__len__", "__iter__", "__round__"} | {
     f"__{prefix}{name}__" for name in OPERATORS for prefix in ("", "r", "i")
 }
 """Special methods that are public because Python calls them implicitly."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn
 
 from ocannl.base.errors import UnknownName
@@ -171,17 +171,23 @@ class Missing:
         raise missing(kind if owner is None else owner, self._name, self._answers)
 
 
+def attach(kind: type, answers: Names) -> None:
+    """Lets a class answer for names that it does not have. `__getattr__` would slow down all attributes of the class."""
+    for name in answers:
+        setattr(kind, name, Missing(name, answers))
+
+
 def missing(owner: object, name: str, answers: Names) -> AttributeError:
     """The error of `__getattr__` for an attribute that an object does not have."""
     kind = type(owner)
     if name.startswith("_") or (name in vars(kind) and name not in answers):
         return AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
-    return unknown_name(f"a {kind.__name__}", name, dir(kind), answers)
+    return unknown_name(f"a {kind.__name__}", name, lambda: dir(kind), answers)
 
 
-def unknown_name(owner: str, name: str, known: Iterable[str], answers: Names) -> UnknownName:
+def unknown_name(owner: str, name: str, known: Callable[[], Iterable[str]], answers: Names) -> UnknownName:
     """The error for an attribute that `owner` does not have."""
-    return UnknownName(f"{owner} has no attribute {name!r}: ", lambda: answer(name, known, answers))
+    return UnknownName(f"{owner} has no attribute {name!r}: ", lambda: answer(name, known(), answers))
 
 
 def answer(name: str, known: Iterable[str], answers: Names) -> str:

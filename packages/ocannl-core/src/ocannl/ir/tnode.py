@@ -146,7 +146,6 @@ for _name in ["add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "matmul"
     setattr(TNode, f"__r{_name}__", _refuse_operator)
 for _name in ["neg", "pos", "abs", "float", "int", "getitem", "lt", "le", "gt", "ge"]:
     setattr(TNode, f"__{_name}__", _refuse_operator)
-for _name in spelling.NODE:  # instead of `__getattr__`, which would slow down the compiler
-    setattr(TNode, _name, spelling.Missing(_name, spelling.NODE))
+spelling.attach(TNode, spelling.NODE)
 
 

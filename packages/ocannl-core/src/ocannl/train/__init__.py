@@ -38,4 +38,4 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> _Any:
         if name.startswith("__"):
             raise AttributeError(f"module 'ocannl.train' has no attribute {name!r}")
-        raise _spelling.unknown_name("train", name, __all__, _spelling.TRAIN)
+        raise _spelling.unknown_name("train", name, lambda: __all__, _spelling.TRAIN)

@@ -89,8 +89,8 @@ class Tensor(Operators["Tensor"]):
         else:
             self.emit()
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise spelling.missing(self, name, spelling.TENSOR)
+    def __dir__(self) -> Iterable[str]:
+        return [name for name in super().__dir__() if name not in spelling.TENSOR]
 
     # --- shape -------------------------------------------------------------------------------------------------------
 
@@ -328,6 +328,9 @@ class Tensor(Operators["Tensor"]):
     def __repr__(self) -> str:
         shape = "pending" if self._shape is None else self._shape.known
         return f"<{self.label}: {shape or 'scalar'} {self.typing.current}>"
+
+
+spelling.attach(Tensor, spelling.TENSOR)
 
 
 class MergeBuffer(Tensor):
