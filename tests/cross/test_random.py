@@ -225,7 +225,7 @@ def test_blocks_give_keys_and_each_application_draws_apart(backend: str) -> None
         for _ in range(before):
             oc.uniform(key="other", o=[2])
         x = oc.tensor(np.ones(200, "f4"))
-        return values(backend, *twice(x), noisy(x), noisy(x))
+        return values(backend, *twice(x, label="pair"), noisy(x, label="one"), noisy(x, label="other"))
 
     first, again = build(0), build(5)
     for a, b in zip(first, again, strict=True):

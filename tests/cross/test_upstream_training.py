@@ -142,7 +142,8 @@ def moons(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 @case("TR-08")
 def test_moons_are_told_apart_with_a_rate_that_falls(ctx):
     points, classes = moons(100)
-    score = layer(layer(layer(rows(points, "x"), width=16), width=16), width=1, act=oc.id)
+    h = layer(layer(rows(points, "x"), width=16, label="first"), width=16, label="second")
+    score = layer(h, width=1, act=oc.id, label="third")
     loss = oc.relu(1 - rows(classes, "y") * score).mean().with_label("loss")
     steps = 300
     n = oc.symbol("n", 0, steps)
@@ -151,7 +152,7 @@ def test_moons_are_told_apart_with_a_rate_that_falls(ctx):
     def falling(p):
         p -= 0.2 * (steps - n) / steps * p.grad
 
-    ctx.init(loss)
+    ctx.init(loss, seed=4)
     step = ctx.compile(oc.seq(train.grad_update(loss), *map(falling, loss.params.values())))
     for at in range(steps):
         step(n=at)

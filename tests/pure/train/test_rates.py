@@ -170,7 +170,7 @@ def test_other_parameters_and_rates_are_refused(settings: dict[str, Any], messag
     ("make", "message"),
     [
         (lambda: train.linear_decay(1, 3, warmup=3), "a schedule needs 0 <= warmup < steps, not warmup=3 and steps=3"),
-        (lambda: train.exponential_decay(1, 3, final=0), "an exponential decay runs between positive rates, not 1 and 0"),
+        (lambda: train.exponential_decay(1, 3, final=0), "an exponential decay runs between positive rates, not 1 and 0"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_impossible_schedules_are_refused(make: Callable[[], object], message: str) -> None:
