@@ -90,7 +90,7 @@ def test_blocks_of_rows_compute_the_same(rows: int, monkeypatch: pytest.MonkeyPa
 
 
 def test_parts_are_of_equal_length() -> None:
-    assert [choose_part_count(n) for n in (1, 7, 64, 96, 4096, 4099)] == [1, 7, 32, 32, 32, 1]
+    assert [choose_part_count(n) for n in (1, 7, 64, 96, 4096, 4099)] == [1, 7, 64, 48, 64, 1]
     counts = {n: choose_part_count(n) for n in range(1, 500)}
     assert all(n % count == 0 and count <= machine.MAX_REDUCTION_PARTS for n, count in counts.items())
 

@@ -106,13 +106,14 @@ MAX_HOISTING_SLOWDOWN = 1.1  # estimated cycles of nests under a hoisted loop; t
 
 # --- additions that a term of a sum takes part in; an error of 64 eps allows 128 of them (docs/numbers.md) ------------
 
-MAX_ADDITIONS_PER_TERM = 94  # within a reduction; if it is split, at most `MAX_REDUCTION_PARTS` more add its parts
+MAX_ADDITIONS_PER_TERM = 94  # within a reduction
+MAX_ADDITIONS_PER_PART = 30  # within a short sum of cells of a temporary, which may be the parts of a split reduction
 MAX_ADDITIONS_PER_STEP = 40  # within a reduction that continues a sum, such as each row of a fused reduction
 MAX_ROW_ADDITIONS = 54  # of the steps of a fused reduction
 
 # --- split and fused reductions --------------------------------------------------------------------------------------
 
-MAX_REDUCTION_PARTS = 32  # parts of a split reduction; independent of the number of threads
+MAX_REDUCTION_PARTS = 64  # parts of a split reduction; independent of the number of threads
 MIN_REDUCTION_PARTS = 8  # parts of a split reduction; fewer do not occupy the threads
 MIN_SPLIT_ITERATIONS = 1 << 20  # trip count of a reduction to split; shorter ones finish before threads have started
 MIN_BYTES_SAVED = 1 << 19  # bytes that a fused row reduction avoids to read a second time

@@ -37,17 +37,17 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
         proc step                       proc step
           x : f32[192]  in                x       : f32[192]  in
           y : f32       inout             y       : f32       inout
-          for i in 0..192:                y_parts : f32[32]   arena
-            y += x[i]                     for i_part in 0..32:
+          for i in 0..192:                y_parts : f32[64]   arena
+            y += x[i]                     for i_part in 0..64:
                                             local acc_2: f32
                                             acc_2 = 0
-                                   ==>      for i_2 in 0..6:
-                                              acc_2 += x[i_2+6*i_part]
+                                   ==>      for i_2 in 0..3:
+                                              acc_2 += x[i_2+3*i_part]
                                             y_parts[i_part] = acc_2
                                           scope:
                                             local acc: f32
                                             acc = y
-                                            for i_part_2 in 0..32:
+                                            for i_part_2 in 0..64:
                                               acc += y_parts[i_part_2]
                                             y = acc
 

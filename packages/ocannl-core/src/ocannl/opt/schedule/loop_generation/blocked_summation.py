@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import ceil, prod
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
-from ocannl.ir.loops import Body, For, Load
+from ocannl.ir.loops import AccessMode, Body, For, Load
 from ocannl.ir.names import Namer
 from ocannl.ir.ops import ADD
 from ocannl.opt import machine_model as machine
@@ -44,9 +44,15 @@ class SummationBlocks:
 
 def max_additions(group: FusionGroup, reduction: Reduction) -> int:
     """Returns the number of additions that a term may take part in. A reduction that starts from a cell which it
-    overwrites is a step of a longer sum."""
-    is_step = isinstance(reduction.init, Load) and reduction.init.ref in group.writes
-    return machine.MAX_ADDITIONS_PER_STEP if is_step else machine.MAX_ADDITIONS_PER_TERM
+    overwrites is a step of a longer sum, and a short sum of cells of a temporary may be the second stage of a split
+    reduction: the additions of both are added to those of other reductions."""
+    limit, value = machine.MAX_ADDITIONS_PER_TERM, reduction.update.value
+    if isinstance(reduction.init, Load) and reduction.init.ref in group.writes:
+        limit = machine.MAX_ADDITIONS_PER_STEP
+    is_short = prod(sym.extent for sym in reduction.syms) <= machine.MAX_REDUCTION_PARTS
+    if is_short and isinstance(value, Load) and value.ref.buf.access is AccessMode.TEMP:
+        limit = min(limit, machine.MAX_ADDITIONS_PER_PART)
+    return limit
 
 
 def is_rounded_sum(reduction: Reduction) -> bool:
