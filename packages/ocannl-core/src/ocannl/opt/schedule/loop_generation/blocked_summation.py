@@ -100,7 +100,7 @@ def tile_summation_blocks(group: FusionGroup, plan: TilePlan, names: Namer) -> S
     limit = max_additions(group, reduction)
     if plan.vector not in plan.reduction_syms:
         return summation_blocks(reduction, plan.reduction_syms, limit, names)
-    tiles = Sym(names(plan.vector.name), 0, ceil(plan.vector.extent / (plan.vectors * plan.lanes)) - 1)
+    tiles = Sym(plan.vector.name, 0, ceil(plan.vector.extent / (plan.vectors * plan.lanes)) - 1)
     limit -= plan.vectors + plan.lanes.bit_length()  # additions of vectors and, pairwise, of lanes
     return summation_blocks(reduction, (*plan.reduction_syms[:-1], tiles), limit, names)
 
