@@ -2,9 +2,9 @@
 
 Passes read these constants when they run (`machine.MIN_BYTES_SAVED`), so that a test can exercise a pass on a small
 program with `mock.patch.object(machine_model, "MIN_BYTES_SAVED", 0)`. No constant decides whether a transformation is
-legal: for all values, results are equal up to the order of summation. Properties of the target (sizes of caches,
-vectors, registers) are in `ir.capabilities`; the factors that passes apply to them are here. Constants that determine
-the order of summation do not depend on the caches, so that it is equal on all machines with the same vectors.
+legal: for all values, results are equal up to rounding. Properties of the target (sizes of caches, vectors, registers)
+are in `ir.capabilities`; the factors that passes apply to them are here. Constants that determine the order of
+summation do not depend on the caches, so that it is equal on all machines with the same vectors.
 
 The cost model of tiles caches its results (`schedule.plan.cost_model`): its constants must not change within a process.
 """
@@ -14,6 +14,16 @@ from __future__ import annotations
 from math import prod
 
 from ocannl.ir import work
+
+# --- scalar operations -----------------------------------------------------------------------------------------------
+
+OP_COSTS = {
+    "id": 0, "fst": 0, "snd": 0,
+    "div": 3, "recip": 3, "sqrt": 3, "recip_sqrt": 5, "mod": 8,
+    "exp": 18, "exp2": 16, "log": 28, "log2": 27, "sin": 26, "cos": 28, "tanh": 34, "pow": 80,
+    "threefry4x32_20": 170, "threefry4x32_12": 110,
+}  # fmt: skip
+"""Costs of primitive operations in additions; an operation that is not listed costs as much as one."""
 
 # --- caches and memory -----------------------------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ def optimize(
     choose: PlanSelector = use_cost_model,
     plain: frozenset[str] = frozenset(),
 ) -> Proc:
-    """Runs the passes on a lowered program. Kept nodes get the same values, up to the order of summation.
+    """Runs the passes on a lowered program. Kept nodes get the same values, up to rounding.
 
     `keep_reasons` maps every node that is read after the program to the reason why it is kept; `on_stage` receives the
     program after each pass; passes named in `without` are skipped, those in `plain` run in their plain form; `choose`

@@ -1,7 +1,9 @@
 r"""The compilation driver, which composes the stages.
 
-    Comp --lower--> Proc --optimize--> Proc --backend.compile--> Program
-      \__________________ compilation cache ___________________/
+    Comp --lower--> Proc --optimize--> Proc --backend.compile--> CompiledCode --> Program
+      \____________________________ compilation cache ____________________________/
+
+A context links a program to its memory; the result is a `Routine`.
 
 Both paths give equal results, including the placement decisions of nodes.
 """

@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ocannl.ir.loops import Apply, Cast, Expr, Load, When
-
-OP_COSTS = {
-    "div": 3, "recip": 3, "sqrt": 3, "recip_sqrt": 5, "mod": 8,
-    "exp": 18, "exp2": 16, "log": 28, "log2": 27, "sin": 26, "cos": 28, "tanh": 34, "pow": 80,
-    "threefry4x32_20": 170, "threefry4x32_12": 110,
-}  # fmt: skip
-FREE_OPS = ("id", "fst", "snd")
+from ocannl.opt import machine_model as machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +29,7 @@ def cost(expr: Expr, eliminates_common_subexpressions: bool = False) -> Cost:
             visited.add(node)
         match node:
             case Apply(op, args):
-                work += 0 if op.name in FREE_OPS else OP_COSTS.get(op.name, 1)
+                work += machine.OP_COSTS.get(op.name, 1)
                 stack.extend(args)
             case Cast(value, precision):
                 for kind in (precision, value.precision):
