@@ -145,14 +145,14 @@ def test_moons_are_told_apart_with_a_rate_that_falls(ctx):
     h = layer(layer(rows(points, "x"), width=16, label="first"), width=16, label="second")
     score = layer(h, width=1, act=oc.id, label="third")
     loss = oc.relu(1 - rows(classes, "y") * score).mean().with_label("loss")
-    steps = 300
+    steps = 600
     n = oc.symbol("n", 0, steps)
 
     @oc.cd
     def falling(p):
         p -= 0.2 * (steps - n) / steps * p.grad
 
-    ctx.init(loss, seed=4)
+    ctx.init(loss)
     step = ctx.compile(oc.seq(train.grad_update(loss), *map(falling, loss.params.values())))
     for at in range(steps):
         step(n=at)
