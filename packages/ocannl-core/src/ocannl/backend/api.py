@@ -192,8 +192,8 @@ class Backend(Protocol):
         ...
 
     def link(self, code: CompiledCode, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
-        """Binds the program `name` to memory: one location for each pool buffer of `Proc.bufs`, in order, then one for
-        the arena if `Proc.arena` is not zero. All locations are on the queue's device."""
+        """Binds the program `name` to memory: one location for each buffer of `Proc.bufs` outside the arena, in
+        order, then one for the arena if `Proc.arena` is not zero. All locations are on the queue's device."""
         ...
 
     def device_count(self) -> int: ...

@@ -2,7 +2,7 @@
 
     int NAME(void *addresses[], int64_t symbols[], struct control *control)
 
-`addresses` holds the address of each pool buffer, in the order of `Proc.bufs`, followed by that of the arena, if any;
+`addresses` holds the address of each buffer of `Proc.bufs` outside the arena, followed by that of the arena, if any;
 `symbols` holds the values of the static symbols. The calling thread holds the GIL and has `stack_bytes` of stack left
 for local arrays. A program releases the GIL while it runs unless `holds_gil`. A poll makes it return a nonzero value
 if `*cancel` has been set or if a signal (Ctrl-C) has raised a Python exception, which is then pending; signals are

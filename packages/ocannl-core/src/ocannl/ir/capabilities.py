@@ -31,7 +31,7 @@ class Capabilities:
     wants_fusion_groups: bool = False  # without a schedule: reductions with epilogues, fused loops, layouts
     wants_online_softmax: bool = False  # softmax is a single pass over the keys (Milakov and Gimelshein 2018)
     grid_threads: int = 0  # elements processed concurrently by a launch grid; 0: no grid
-    alignment_bytes: int = 64  # of every array in a pool or an arena
+    alignment_bytes: int = 64  # of every array in a slab
     vector_bytes: int = 0  # size of a SIMD register; 0: scalar code
     vector_registers: int = 16
     caches: Caches = Caches()

@@ -31,7 +31,7 @@ def links(proc: Proc) -> tuple[Link, ...]:
     result = []
     for buf in proc.bufs:
         if buf.space is MemorySpace.GLOBAL:
-            assert buf.node is not None, f"the pool array `{buf.name}` of `{proc.name}` belongs to no node"
+            assert buf.node is not None, f"the global array `{buf.name}` of `{proc.name}` belongs to no node"
             result.append(Link(buf.node, buf.access))
     return tuple(result)
 
