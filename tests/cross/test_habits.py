@@ -107,8 +107,9 @@ ANSWERED: dict[str, str] = {
     # once raw exceptions
     "oc.conv2d(img, k, padding=[1, 1])": "padding", "oc.conv2d(img, k, padding=1)": "padding",
     "oc.conv2d(img, k, padding='SAME')": "padding", "train.sgd(1.0, 0.1)": "loss", "train.adam({})": "loss",
-    "train.sgd(loss, 'fast')": "learning_rate", "train.sgd(loss, 0.1, momentum='a')": "momentum",
-    "train.sgd(loss, 0.1, params=3)": "params", "train.adam(loss, betas=0.9)": "betas", "train.fit(1, 2, 3, 4)": "ctx",
+    "train.sgd(loss, 'fast')": "learning rate", "train.sgd(loss, 0.1, momentum='a')": "momentum",
+    "train.sgd(loss, 0.1, params=3)": "params", "train.adam(loss, betas=0.9)": "betas",
+    "train.fit(1, 2, 3, 4)": "batches",
     "train.cosine_decay('a', 2)": "initial", "oc.arange(2**40)": "2**31", "oc.iota(2**40)": "2**31",
     "oc.arange('a')": "arange", "x.projections": "no operation", "oc.stack(x, a)": "list", "oc.stack(3)": "list",
     "loss.find(['w'])": "path", "oc.Context('numpy', threads=10**5)": "threads",

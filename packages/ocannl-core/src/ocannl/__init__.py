@@ -62,21 +62,28 @@ else:
                 raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
             raise _spelling.unknown_name("ocannl", name, __dir__, _spelling.MODULE)
         module = importlib.import_module(_LAZY[name] or f"ocannl.{name}")
-        return getattr(module, name) if _LAZY[name] else module
+        found = getattr(module, name) if _LAZY[name] else module
+        return _public(found) if _isfunction(found) else found
 
 
 _OWN = [
     "Context", "Routine", "backends", "default_context", "evaluate", "reset_ids", "settings", "transfer", "use_backend",
 ]  # fmt: skip
-_ERRORS = [name for name, value in vars(_errors).items() if isinstance(value, type)]
+_ERRORS = [name for name, kind in vars(_errors).items() if isinstance(kind, type) and issubclass(kind, Exception)]
 
-for _kind in (_Methods, _Operators, _Function, _lang.Block, _lang.Code, _lang.Dim, Context, Routine):
+for _kind in (
+    _Methods, _Operators, _Function, _lang.Block, _lang.Code, _lang.Dim, _lang.Symbol, _lang.no_grad, Context, Routine,
+):  # fmt: skip
     _publish(_kind)
 _publish(_Tensor, exclude=("__init__", "emit", "handle", "is_parameter", "label", "origin", "value"))
 _publish(_TensorShape, exclude=("__init__", "is_solved"))
 _FUNCTIONS = [*_lang.__all__, "evaluate"]
 globals().update({name: _public(value) for name in _FUNCTIONS if _isfunction(value := globals()[name])})
-globals().update({name: _checked(globals()[name]) for name in ("backends", "default_context", "transfer")})
+settings = _public(settings)
+_lang.batch.__new__ = _public(_lang.batch.__new__)  # type: ignore[method-assign]
+_lang.Symbol.__init__ = _public(_lang.Symbol.__init__)  # type: ignore[method-assign]
+_CHECKED = ("backends", "default_context", "transfer", "use_backend")
+globals().update({name: _checked(globals()[name]) for name in _CHECKED})
 
 __all__ = sorted([*_OWN, *_ERRORS, *_lang.__all__, *_types.__all__, *_LAZY])
 

@@ -12,7 +12,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import declare as d
-from ocannl.lang.declare import settings
+from ocannl.base import annotations
 from ocannl.testing.gradients import gradients_of
 
 A = np.array([1.5, -2.0, 3.0])
@@ -425,7 +425,7 @@ def test_types_of_settings(settings: Any, message: str) -> None:
     ],
 )  # fmt: skip
 def test_values_are_checked_against_annotations(value: Any, kind: Any, fits: bool) -> None:
-    assert settings.fits(value, kind) is fits
+    assert annotations.fits(value, kind) is fits
 
 
 def test_defaults_follow_from_inputs_and_settings(oracle: Any) -> None:

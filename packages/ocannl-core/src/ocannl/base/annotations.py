@@ -28,7 +28,7 @@ def fits(value: object, kind: Any) -> bool:
     kind = origin or kind
     if kind in NUMBERS:
         return isinstance(value, NUMBERS[kind]) and not isinstance(value, bool)
-    return isinstance(value, kind) if isinstance(kind, type) else True
+    return isinstance(value, kind) if isinstance(kind, type) and not getattr(kind, "_is_protocol", False) else True
 
 
 def kind_text(kind: Any) -> str:

@@ -31,7 +31,10 @@ DefectWarning is a `UserWarning`: a pass or a backend failed, and the routine wa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class OcannlError(Exception):

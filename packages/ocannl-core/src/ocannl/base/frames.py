@@ -35,7 +35,7 @@ def public(function: F) -> F:
                 raise
             raise error.with_traceback(user_frames(error.__traceback__))  # noqa: B904
         except PYTHON_ERRORS as error:
-            problem = argument_problem(function, args, settings) if is_internal(error) else ""
+            problem = argument_problem(function, args, settings) or _size_problem(error) if is_internal(error) else ""
             if not problem:
                 raise
             cause = error if TRACEBACK.get() == "full" else None
@@ -57,7 +57,7 @@ def checked(function: F) -> F:
     return cast("F", call)
 
 
-PYTHON_ERRORS = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError)
+PYTHON_ERRORS = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError, RecursionError)
 
 
 def is_internal(error: BaseException) -> bool:
@@ -96,6 +96,13 @@ def argument_problem(function: Callable[..., Any], args: tuple[Any, ...], settin
         return ""
     name, value, kind = found
     return f"{title}: `{name}` is {kind}, not {_shown(value)}"
+
+
+def _size_problem(error: Exception) -> str:
+    """What Python itself does not take."""
+    if isinstance(error, RecursionError):
+        return "an argument, or the expression that it belongs to, is nested too deep"
+    return f"an argument is too large: {error}" if "integer string conversion" in str(error) else ""
 
 
 def _title(function: Callable[..., Any]) -> str:
@@ -156,7 +163,7 @@ OPERATORS = (
     "invert", "getitem", "setitem", "call",
     "floordiv", "divmod", "lshift", "rshift", "xor",
 )  # fmt: skip
-IMPLICIT_METHODS = {"__init__", "__str__", "__int__", "__len__", "__iter__", "__round__"} | {
+IMPLICIT_METHODS = {"__init__", "__str__", "__int__", "__len__", "__contains__", "__iter__", "__round__"} | {
     f"__{prefix}{name}__" for name in OPERATORS for prefix in ("", "r", "i")
 }
 """Special methods that are public because Python calls them implicitly."""

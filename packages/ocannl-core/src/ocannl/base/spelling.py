@@ -172,9 +172,14 @@ class Missing:
 
 
 def attach(kind: type, answers: Names) -> None:
-    """Lets a class answer for names that it does not have. `__getattr__` would slow down all attributes of the class."""
+    """Lets a class answer for names that it does not have. `__getattr__` would slow down all its attributes."""
     for name in answers:
         setattr(kind, name, Missing(name, answers))
+
+    def names(self: object) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in answers]
+
+    kind.__dir__ = names  # type: ignore[assignment]
 
 
 def missing(owner: object, name: str, answers: Names) -> AttributeError:
@@ -185,7 +190,9 @@ def missing(owner: object, name: str, answers: Names) -> AttributeError:
     return unknown_name(f"a {kind.__name__}", name, lambda: dir(kind), answers)
 
 
-def unknown_name(owner: str, name: str, known: Callable[[], Iterable[str]], answers: Names) -> UnknownName:
+def unknown_name(
+    owner: str, name: str, known: Callable[[], Iterable[str]], answers: Names
+) -> UnknownName:
     """The error for an attribute that `owner` does not have."""
     return UnknownName(f"{owner} has no attribute {name!r}: ", lambda: answer(name, known(), answers))
 

@@ -138,10 +138,11 @@ class TNode:
 
 def _refuse_operator(node: TNode, *_: object) -> NoReturn:
     name = node.label
-    raise ArgumentError(f"`{name}` is a node: write the tensor in expressions, ctx[t] for its value")
+    raise ArgumentError(f"`{name}` is a node: write the tensor in expressions, ctx[t] for the value")
 
 
-for _name in ["add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "matmul", "and", "or", "xor", "lshift", "rshift"]:
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "matmul", "and", "or", "xor", "lshift", "rshift")
+for _name in _BINARY:
     setattr(TNode, f"__{_name}__", _refuse_operator)
     setattr(TNode, f"__r{_name}__", _refuse_operator)
 for _name in ["neg", "pos", "abs", "float", "int", "getitem", "lt", "le", "gt", "ge"]:

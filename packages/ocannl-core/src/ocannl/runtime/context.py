@@ -76,7 +76,11 @@ class Context:
 
     def compile_all(self, codes: Iterable[object], keep: object = ()) -> list[Routine]:
         """Compiles several pieces of code in one run of the compiler."""
-        elaborated = [elaborate(code) for code in codes]
+        try:
+            listed = list(codes)
+        except TypeError:
+            raise CodeError(f"ctx.compile_all takes a list of code, not {codes!r}"[:200]) from None
+        elaborated = [elaborate(code) for code in listed]
         return self._compile_all(elaborated, [None] * len(elaborated), keep)
 
     def _compile_all(self, codes: list[Elaborated], names: list[str | None], keep: object) -> list[Routine]:

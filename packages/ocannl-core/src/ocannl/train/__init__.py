@@ -6,6 +6,7 @@ from typing import Any as _Any
 
 from ocannl.base import spelling as _spelling
 from ocannl.base.frames import checked as _checked
+from ocannl.base.frames import public as _public
 from ocannl.base.frames import publish as _publish
 from ocannl.train.adam import adam, adamw
 from ocannl.train.fit import Fitted, fit
@@ -29,7 +30,9 @@ __all__ = [
     "sgd",
 ]
 
-globals().update({name: _checked(globals()[name]) for name in __all__ if _isfunction(globals()[name])})
+globals().update({name: _public(globals()[name]) for name in __all__ if _isfunction(globals()[name])})
+_SCHEDULES = ("cosine_decay", "exponential_decay", "linear_decay")  # they would fail later, when they are used
+globals().update({name: _checked(globals()[name]) for name in _SCHEDULES})
 for _kind in (DataParallel, LossScale):
     _publish(_kind)
 

@@ -12,7 +12,7 @@ from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.record.code import Code, seq, titled
 from ocannl.lang.record.recorder import cd
 from ocannl.train.parameters import Trained, trainable_parameters
-from ocannl.train.rates import Rate, rate_of
+from ocannl.train.rates import Rate, check_numbers, rate_of
 
 sqrt = PRIMITIVES["sqrt"]
 Betas = tuple[float, float]
@@ -48,6 +48,7 @@ def _adam(
     loss: Tensor, params: Trained, learning_rate: Rate, betas: Betas, eps: float, decay: float,
     decoupled_decay: float, title: str,
 ) -> Code:  # fmt: skip
+    check_numbers(title, eps=eps, weight_decay=decoupled_decay if title == "adamw" else decay)
     if not all(0 <= beta < 1 for beta in betas):
         raise CodeError(f"betas must be numbers in [0, 1), not {betas}")
     code, rate = rate_of(learning_rate, title)

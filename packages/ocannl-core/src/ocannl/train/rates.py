@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ocannl.base.errors import CodeError
+from ocannl.base.errors import ArgumentError, CodeError
 from ocannl.ir.precision import float32, float64, int32
 from ocannl.lang.core.leaves import embed, node
 from ocannl.lang.core.literals import is_bool, is_number, python_number
@@ -40,6 +40,13 @@ def rate_of(rate: Rate, title: str) -> tuple[Code, Tensor | float]:
     with cd() as store:
         current["=:"] = value
     return seq(value.forward, store, advance), current
+
+
+def check_numbers(title: str, **settings: object) -> None:
+    """Checks the settings of an optimizer: numbers, or tensors without axes. Raises: ArgumentError."""
+    for name, value in settings.items():
+        if not isinstance(value, Tensor | Symbol) and (is_bool(value) or not is_number(value)):
+            raise ArgumentError(f"train.{title}: `{name}` is a number, not {value!r}"[:200])
 
 
 # --- schedules -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from ocannl.lang.ops.elementwise_decorator import cellwise
 from ocannl.lang.record.code import Code, seq, titled
 from ocannl.lang.record.recorder import cd
 from ocannl.train.parameters import Trained, trainable_parameters
-from ocannl.train.rates import Rate, rate_of
+from ocannl.train.rates import Rate, check_numbers, rate_of
 
 
 def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:
@@ -72,6 +72,7 @@ def sgd(
     It updates the parameters that these gradients reach, or `params`: a block, or some of the parameters. The learning
     rate is a number, a tensor without axes, whose code is part of the step, or a schedule.
     """
+    check_numbers("sgd", momentum=momentum, weight_decay=weight_decay)
     code, rate = rate_of(learning_rate, "sgd")
     updates = [
         sgd_one(p, path=path, learning_rate=rate, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)

@@ -49,8 +49,8 @@ class Tensor(Operators["Tensor"]):
         "initial", "literal", "is_named", "node", "path", "provenance", "stream", "typing", "weights",
     )  # fmt: skip
 
-    def __new__(cls, node: object = None, *_: object, **__: object) -> Self:
-        if not isinstance(node, TNode | Tensor):
+    def __new__(cls, *args: object, **_: object) -> Self:
+        if cls is Tensor and not (len(args) == 3 and isinstance(args[2], DtypeInference)):
             raise ArgumentError("tensors come from functions and operators: write oc.tensor(data), or oc.param()")
         return super().__new__(cls)
 
@@ -88,9 +88,6 @@ class Tensor(Operators["Tensor"]):
             active.note(self)
         else:
             self.emit()
-
-    def __dir__(self) -> Iterable[str]:
-        return [name for name in super().__dir__() if name not in spelling.TENSOR]
 
     # --- shape -------------------------------------------------------------------------------------------------------
 

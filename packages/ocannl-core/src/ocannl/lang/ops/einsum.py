@@ -118,13 +118,14 @@ def _combiner(name: object, operands: int) -> Callable[..., Term]:
 OP_NAMES = {v: k for k, v in PYTHON_NAMES.items()}
 
 
-def transpose(x: Tensor) -> Tensor:
+def transpose(x: object) -> Tensor:
     """Swaps the input and output rows."""
-    return apply(contraction("transpose", TRANSPOSE, lambda v: v, None, text="{0}.T"), [x])
+    return apply(contraction("transpose", TRANSPOSE, lambda v: v, None, text="{0}.T"), [embed(x)])
 
 
-def batch_slice(x: Tensor, index: object) -> Tensor:
+def batch_slice(operand: object, index: object) -> Tensor:
     """`x[n]`: the leftmost batch axis at an int or a static symbol."""
+    x = embed(operand)
     if isinstance(index, bool | np.bool_) or not isinstance(index, int | np.integer | Symbol):
         takes = f"`{x.label}[...]` takes an int or a static symbol (oc.symbol), not {index!r}"[:200]
         raise CodeError(f"{takes}: {_index_answer(index)}")
