@@ -5,8 +5,8 @@
         Argument              a pointer to a part of a region of memory
 
 Regions of memory are numbered as in `Backend.link`: one for each buffer outside the arena, then the arena, if any. The
-backend adds two regions: `STATICS_REGION`, the values of the static symbols as int64, and `SCRATCH_REGION`, whose contents need not
-survive a call.
+backend adds two regions: `STATICS_REGION`, the values of the static symbols as int64, and `SCRATCH_REGION`, whose
+contents need not survive a call.
 
 Kernels take only pointers and constants; static symbols are read from memory, so that the arguments are the same in
 every call. The source imports Triton, and defines a function for each kernel.
