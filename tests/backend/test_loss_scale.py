@@ -140,5 +140,5 @@ def test_gradients_too_narrow_for_unscaling_are_rejected():
     [{"initial": 0.5}, {"initial": np.inf}, {"growth": 0.5}, {"backoff": 1.0}, {"backoff": 0}, {"interval": 0}],
 )
 def test_invalid_settings_are_rejected(settings):
-    with pytest.raises(oc.CodeError, match="a loss scale starts as at least 1"):
+    with pytest.raises(oc.CodeError, match="a loss scale requires finite initial >= 1"):
         train.LossScale(**settings)
