@@ -72,7 +72,8 @@ _OWN = [
 _ERRORS = [name for name, kind in vars(_errors).items() if isinstance(kind, type) and issubclass(kind, Exception)]
 
 for _kind in (
-    _Methods, _Operators, _Function, _lang.Block, _lang.Code, _lang.Dim, _lang.Symbol, _lang.no_grad, Context, Routine,
+    _Methods, _Operators, _Function, _lang.Block, _lang.Code, _lang.Dim, _lang.Symbol, _lang.comment, _lang.no_grad,
+    Context, Routine,
 ):  # fmt: skip
     _publish(_kind)
 _publish(_Tensor, exclude=("__init__", "emit", "handle", "is_parameter", "label", "origin", "value"))

@@ -286,7 +286,7 @@ class Context:
             if device_array is not None:
                 self.arrays.copy_from_device(node, *device_array)
                 return
-            self._upload(node, host.array_for_node(value, node.label, node.dims, node.precision))
+            self._upload(node, host.array_for_node(value, node.label, node.dims, node.precision, node.where))
 
     def _upload(self, node: TNode, array: np.ndarray[Any, Any]) -> None:
         """Uploads an array; copies it first if the queue is asynchronous, as the caller may modify it."""
@@ -343,7 +343,14 @@ def node_of(value: object) -> TNode:
 
 def elaborate(code: object) -> Elaborated:
     """Elaborates a piece of code, or the result of a function that returns one."""
-    value = code() if callable(code) and not hasattr(code, "elaborate") else code
+    value = code
+    if callable(code) and not hasattr(code, "elaborate"):
+        try:
+            value = code()
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise
+            raise CodeError(f"a function given as code takes no arguments, and returns code: {error}") from None
     if isinstance(getattr(value, "value", None), TNode):
         raise CodeError(f"{value!r} is a tensor, not code; the code that computes it is its `.forward`")
     if not hasattr(value, "elaborate"):

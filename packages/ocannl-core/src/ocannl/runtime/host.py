@@ -14,14 +14,20 @@ Array = np.ndarray[Any, Any]
 _SUPPORTED_DTYPES = frozenset(p.numpy for p in PRECISIONS)
 
 
-def array_for_node(value: object, label: str, dims: tuple[int, ...], precision: Precision) -> Array:
+def array_for_node(
+    value: object, label: str, dims: tuple[int, ...], precision: Precision, where: str = ""
+) -> Array:
     """Returns a contiguous array of the node's shape and type, without copying if possible. A scalar fills the node;
-    any other value must have its shape. Raises `ShapeError`, `DtypeError` or `DataError`."""
+    any other value must have its shape. `where` is the line that defines the node.
+
+    Raises: ShapeError, DtypeError, DataError.
+    """
     array = _array(value, label)
     if array.shape == dims:
         return np.asarray(_convert(array, label, precision), order="C")
     if array.ndim:
-        problem = f"`{label}` has the sizes {dims}, but the assigned array has {array.shape}"
+        origin = f", defined in {where}," * bool(where)
+        problem = f"`{label}`{origin} has the sizes {dims}, but the assigned array has {array.shape}"
         takes_ids = precision.is_float and array.dtype.kind in "iu" and array.ndim < len(dims)
         raise ShapeError(problem + f"\n  fix  if these are class ids, give `{label}` dtype=oc.int32" * takes_ids)
     return np.full(dims, _convert(array, label, precision))

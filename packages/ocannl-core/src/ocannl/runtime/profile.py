@@ -89,6 +89,9 @@ class Profile:
         """The sum of the median times of all nests."""
         return sum(row.median_ns for row in self.rows)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         head = (
             f"routine {self.routine} on {self.backend}, {self.calls} calls: a call takes {self.call_ns / 1e3:.1f} us,"
@@ -134,10 +137,13 @@ class Profile:
 # --- measurement ------------------------------------------------------------------------------------------------------
 
 
+MAX_CALLS = 1_000_000
+
+
 def profile(context: ExecutionContext, program: Program, calls: int, values: Sequence[int]) -> Profile:
-    """Profiles a program for the given values of its symbols; raises `CodeError` if `calls` is not positive."""
-    if isinstance(calls, bool) or not isinstance(calls, int) or calls < 1:
-        raise CodeError(f"the number of profiled calls must be at least 1, not {calls!r}")
+    """Profiles a program for the given values of its symbols; raises `CodeError` for an invalid number of `calls`."""
+    if isinstance(calls, bool) or not isinstance(calls, int) or not 1 <= calls <= MAX_CALLS:
+        raise CodeError(f"the number of profiled calls must be at least 1 and at most {MAX_CALLS}, not {calls!r}")
     backend = context.backend
     proc = program.rebuild()
     pieces = partition(proc, context.backend.capabilities.timestamps)

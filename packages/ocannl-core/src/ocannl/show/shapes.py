@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import sys
 from collections.abc import Iterator
 
 from ocannl.base.errors import CodeError
@@ -14,11 +15,12 @@ TreeLine = tuple[int, str, str, str]  # depth, label, shape, expression
 class ShapeTree:
     """An expression tree: text when printed, a table in notebooks. Repeated subtrees are shown once."""
 
-    __slots__ = ("lines", "title")
+    __slots__ = ("is_displayed", "lines", "title")
 
     def __init__(self, root: Tensor) -> None:
         self.title = root.label
         self.lines = list(_walk(root))
+        self.is_displayed = False
 
     def __str__(self) -> str:
         left = [f"{'  ' * depth}{label}" for depth, label, _, _ in self.lines]
@@ -32,6 +34,10 @@ class ShapeTree:
 
     def __repr__(self) -> str:
         return f"<shapes of {self.title}>"
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """The table for notebooks; nothing for the value of a cell that has displayed the tree already."""
+        return {} if self.is_displayed else {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -79,10 +85,23 @@ def _is_same_call(part: Tensor, root: Tensor) -> bool:
 def show_shapes(t: Tensor) -> ShapeTree:
     """Prints the tree of an expression with all shapes as far as inferred, without solving them.
 
+    In a notebook the tree is displayed as a table instead, once.
+
     Raises: CodeError unless `t` is a tensor.
     """
     if not isinstance(t, Tensor):
         raise CodeError(f"oc.show_shapes takes a tensor, not {t!r}")
     tree = ShapeTree(t)
-    print(tree, end="")
+    if not _display(tree):
+        print(tree, end="")
     return tree
+
+
+def _display(tree: ShapeTree) -> bool:
+    """Displays a tree in the notebook that runs this code; False outside notebooks."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if not hasattr(shell, "kernel"):
+        return False
+    sys.modules["IPython"].display.display(tree)
+    tree.is_displayed = True
+    return True

@@ -34,6 +34,11 @@ class Fitted:
     step_seconds: float
     """Mean time of one call of the routine, including reading the loss."""
 
+    def __repr__(self) -> str:
+        metrics = "".join(f", {name} {value:g}" for name, value in (self.watched[-1] if self.watched else {}).items())
+        loss = f"loss {self.losses[0]:g} to {self.losses[-1]:g}{metrics}"
+        return f"<fitted: {len(self.losses)} steps of {self.step_seconds * 1e3:.3g} ms, {loss}>"
+
 
 def fit(
     ctx: Context,

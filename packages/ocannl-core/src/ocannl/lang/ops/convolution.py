@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.base.errors import CodeError
+from ocannl.base.errors import CodeError, ShapeError
+from ocannl.infer.explain import table
 from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.leaves import embed
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.einsum import einsum
+from ocannl.lang.ops.indexing import OUTPUT, axis_count
 from ocannl.lang.ops.reductions import max_, mean
 
 Sizes = int | Sequence[int]
@@ -50,6 +53,9 @@ def _convolution(axes: Sequence[str]) -> Callable[..., Tensor]:
     ) -> Tensor:
         windowed, positions = _windows(axes, stride, dilation, padding)
         ic, oc, names = _channels(groups)
+        x, kernel = embed(x), embed(kernel)
+        _check_axes(x, axes, ("channels",))
+        _check_axes(kernel, axes, ("input channels", "output channels"))
         return einsum(f"...|{windowed}, {ic}; {taps}, ic, {oc} => ...|{positions}, {oc}", x, kernel, **names)
 
     return conv
@@ -63,9 +69,29 @@ def _transposed_convolution(axes: Sequence[str]) -> Callable[..., Tensor]:
     ) -> Tensor:
         windowed, positions = _windows(axes, stride, dilation, padding)
         ic, oc, names = _channels(groups)
+        x, kernel = embed(x), embed(kernel)
+        _check_axes(x, axes, ("channels",))
+        _check_axes(kernel, axes, ("input channels", "output channels"))
         return einsum(f"...|{positions}, {ic}; {taps}, ic, {oc} => ...|{windowed}, {oc}", x, kernel, **names)
 
     return conv_transpose
+
+
+AXIS_NAMES = {"d": "depth", "h": "height", "w": "width"}
+
+
+def _check_axes(t: Tensor, axes: Sequence[str], channels: Sequence[str]) -> None:
+    """Checks the number of output axes, as far as inferred. Raises: ShapeError."""
+    required = [*(AXIS_NAMES[a] for a in axes), *channels]
+    count = axis_count(t, OUTPUT)
+    if count in (None, len(required)):
+        return
+    role = "kernel" if len(channels) > 1 else "operand"
+    listed = ", ".join(required)
+    problem = f"the {role} of a convolution has {len(required)} output axes ({listed}), and `{t.label}` has {count}"
+    sizes = ", ".join(axis.replace(" ", "_") for axis in required)
+    fix = f"give `{t.label}` output=[{sizes}]" + ", or batch_axes= if leading axes are batches" * (role == "operand")
+    raise ShapeError("\n".join([problem, *table([t.handle], fix)]))
 
 
 def _pooling(axes: Sequence[str], reduce: Callable[..., Tensor]) -> Callable[..., Tensor]:
