@@ -300,6 +300,26 @@ def test_a_step_of_descent(ctx: oc.Context, p: Precision) -> None:
     same(ctx[w], np.array([0.75, -1.5, 0.375]).astype(p.numpy))
 
 
+@pytest.mark.parametrize(
+    ("expression", "want"),
+    [
+        (lambda x: oc.where(x > 1, 0.1, 0.3) * x, lambda x: np.where(x > 1, 0.1, 0.3) * x),
+        (lambda x: oc.sqrt(oc.tensor(2.0)) * x, lambda x: np.sqrt(2.0) * x),
+        (lambda x: (oc.full(0.1) + 0.2) * x, lambda x: (0.1 + 0.2) * x),
+        (lambda x: oc.exp(oc.tensor([0.1])) + x, lambda x: np.exp([0.1]) + x),
+    ],
+)
+def test_constants_of_float64_expressions_are_computed_in_float64(
+    ctx: oc.Context, expression: Callable[[Any], oc.Tensor], want: Callable[[Any], Any]
+) -> None:
+    x = np.array([0.5, 1.5, 2.5])
+    np.testing.assert_allclose(computed(ctx, expression(oc.tensor(x))), want(x), rtol=4e-16)
+
+
+def test_constants_alone_have_the_default_type() -> None:
+    assert (oc.sqrt(oc.tensor(2.0)) + 1).dtype is oc.float32
+
+
 # --- promotion and rounding, as published ----------------------------------------------------------------------------
 
 

@@ -2,7 +2,8 @@
 
 An explicit type takes precedence. The type of a result follows from its operands. A leaf without an explicit type is a
 float and open: its type is the promotion of the types of all expressions that read it, or the default; it determines
-the type of an expression only if all operands are such leaves.
+the type of an expression only if all operands are such leaves. The type of a result that is computed from numbers and
+constants of open type only is open as well.
 
 A type settles at its first use: the type of a result when the result becomes an operand, the type of an open leaf when
 code is generated for it or the type is read. A contradicting type after that is an error that names both origins.
@@ -153,6 +154,11 @@ def is_constant(t: TypedTensor) -> bool:
     return t.literal is not None or t.node.role is Role.DATA
 
 
+def is_open_constant(t: TypedTensor) -> bool:
+    """Whether the tensor is a number, a constant leaf of open type, or computed from such tensors only."""
+    return t.literal is not None or (t.typing.is_open and (is_constant(t) or t.node.role is Role.RESULT))
+
+
 def result_dtype(operation: Operation, operands: Sequence[TypedTensor], in_code: bool) -> DtypeInference:
     """The type of the result of an operation.
 
@@ -172,11 +178,14 @@ def result_dtype(operation: Operation, operands: Sequence[TypedTensor], in_code:
         kind = fallback or default_precision()
     else:
         kind = operation.precision(kinds, weak, fallback)
+    promoted = [t for number, t in enumerate(operands) if number not in rule.weak_operands]
+    is_constant_formula = rule.is_promoted and kind.is_float and bool(promoted) and all(map(is_open_constant, promoted))
+    is_open = rule.follows_consumers or is_constant_formula
     gradients = [t.typing.gradient for t in operands if t.has_gradient and t.typing.gradient is not None]
     result = DtypeInference(
         kind,
-        is_open=rule.follows_consumers,
-        is_default=rule.follows_consumers
+        is_open=is_open,
+        is_default=is_open
         or (rule.kind is None and all(t.typing.is_default for t in operands if t.literal is None)),
         gradient=reduce(promote, gradients) if gradients else None,
     )

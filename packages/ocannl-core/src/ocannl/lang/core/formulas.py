@@ -150,6 +150,18 @@ def instantiate(tree: Tree, read: Callable[[Hole | AxisIndex | ShiftedRead], Val
             return tree
 
 
+def with_constants_in(kind: Precision, value: Value) -> Value:
+    """Converts numbers to `kind` where an operation has no other operands, which would compute in float32."""
+    match value:
+        case Call(op, args):
+            promoted = args[1:] if op.name == "where" else args
+            if all(isinstance(a, Number) for a in promoted):
+                return Call(op, (*args[: -len(promoted)], *(Convert(a, kind) for a in promoted)))
+            return Call(op, tuple(with_constants_in(kind, a) for a in args))
+        case _:
+            return value
+
+
 def holes(tree: Tree) -> Iterator[Hole]:
     match tree:
         case Hole():

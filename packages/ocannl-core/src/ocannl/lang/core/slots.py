@@ -17,8 +17,19 @@ from ocannl.base.errors import CodeError, ShapeError
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.assign import Assign, Call, Convert, Index, IndirectIndex, Origin, Piece, Read, Value
 from ocannl.ir.ops import ADD, BY_NAME, Op
+from ocannl.ir.precision import float64
 from ocannl.ir.projections import Projection, Projections, is_injective
-from ocannl.lang.core.formulas import AxisIndex, Hole, ShiftedRead, Term, Tree, holes, instantiate, tree_of
+from ocannl.lang.core.formulas import (
+    AxisIndex,
+    Hole,
+    ShiftedRead,
+    Term,
+    Tree,
+    holes,
+    instantiate,
+    tree_of,
+    with_constants_in,
+)
 
 ACCUMULATORS: dict[str, str] = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "?/": "relu_gate", "?^": "sat01_gate", "||": "or",
@@ -195,7 +206,10 @@ def _piece(
         in_bounds = bounds_condition(index, size)
         when = when if in_bounds.is_true else when & in_bounds
     indirect = tuple(IndirectIndex(sym, instantiate(p.index, read)) for sym, p in zip(syms, indirect_axes, strict=True))
-    return Piece(projection.loops, indices, instantiate(present[0], read), when, indirect)
+    value = instantiate(present[0], read)
+    if a.target.node.precision is float64:
+        value = with_constants_in(float64, value)
+    return Piece(projection.loops, indices, value, when, indirect)
 
 
 def _shifted(indices: tuple[Affine, ...], leaf: ShiftedRead, projection: Projection) -> tuple[Affine, ...]:
