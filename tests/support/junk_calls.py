@@ -97,7 +97,7 @@ def subjects() -> dict[str, object]:
 
 
 def _layer(x: oc.Tensor, *, width: int) -> oc.Tensor:
-    return oc.relu(oc.param("w", o=[width]) * x.sum())
+    return oc.relu(oc.einsum("...|a,b => ", x) * oc.param("w", o=[width]))
 
 
 def junk(objects: dict[str, object]) -> list[object]:

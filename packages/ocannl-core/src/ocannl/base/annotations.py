@@ -47,7 +47,7 @@ def readable(kind: Any) -> str:
         words = list(dict.fromkeys(map(readable, members)))
         return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
     if origin is tuple:
-        return f"a pair of {readable(members[0])}" if len(members) == 2 else "a tuple"
+        return f"a pair of {readable(members[0]).partition(' ')[2]}s" if len(members) == 2 else "a tuple"
     if kind in (None, type(None)):
         return "None"
     name = getattr(origin or kind, "__name__", str(kind))
