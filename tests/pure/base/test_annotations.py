@@ -49,13 +49,19 @@ def test_checked_functions_refuse_unfit_arguments() -> None:
     def scaled(x: float, *rest: float, name: str = "s") -> float:
         return x * sum(rest)
 
+    @checked
+    def total(xs: Sequence[float]) -> float:
+        return sum(xs)
+
     assert scaled(2.0, 3, name="t") == 6.0
+    assert total([1.0, 2]) == 3.0
     for call, part in {
         lambda: scaled("a"): "`x` is a number, not 'a'",
         lambda: scaled(1.0, "b"): "`rest` is a number, not 'b'",
         lambda: scaled(1.0, nane="b"): "no argument `nane=`: did you mean `name=`?",
         lambda: scaled(): "missing a required argument: 'x'",
         lambda: scaled("a" * 1000): "...",
+        lambda: total([1.0, "b"]): "`xs` is a list",
     }.items():
         with pytest.raises(ArgumentError) as caught:
             call()

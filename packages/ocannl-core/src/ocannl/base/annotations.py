@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -70,9 +70,16 @@ def misfit(function: Callable[..., Any], bound: inspect.BoundArguments) -> tuple
         several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         values = list(value.values() if isinstance(value, dict) else value) if several else [value]
         for item in values:
-            if not fits(item, kind):
+            if not fits(item, kind) or not _items_fit(item, kind):
                 return name, item, readable(kind)
     return None
+
+
+def _items_fit(value: object, kind: Any) -> bool:
+    """Whether the items of a list fit an annotation such as `Sequence[Tensor]`."""
+    members = get_args(kind)
+    is_list = isinstance(value, list | tuple) and get_origin(kind) in (Sequence, Iterable, list)
+    return not is_list or all(fits(item, members[0]) for item in value)  # type: ignore[attr-defined]
 
 
 def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
