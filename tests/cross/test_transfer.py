@@ -121,12 +121,12 @@ def test_constant_data_travels_without_being_asked_for(contexts):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda x, a, b: oc.transfer(x, src=a, dst="llvm"), "from a context to a context, not 'llvm'"),
-        (lambda x, a, b: oc.transfer(x, src=a, dst=b, into="grad"), 'the "merge" buffer or the "node" itself'),
-        (lambda x, a, b: oc.transfer(x, src=a, dst=a, into="node"), "a transfer of a node into itself"),
+        (lambda x, a, b: oc.transfer(x, src=a, dst="llvm"), "`dst` is a Context, not 'llvm'"),
+        (lambda x, a, b: oc.transfer(x, src=a, dst=b, into="grad"), 'must be "merge" or "node", not'),
+        (lambda x, a, b: oc.transfer(x, src=a, dst=a, into="node"), "source and destination .* must be different"),
         (lambda x, a, b: oc.transfer(7, src=a, dst=b), "expected a tensor or a node, not 7"),
-        (lambda x, a, b: oc.transfer(x.merge, src=a, dst=b), "`x.merge` has no value of its own"),
-        (lambda x, a, b: a[x.merge], "`x.merge` has no value of its own"),
+        (lambda x, a, b: oc.transfer(x.merge, src=a, dst=b), "`x.merge` cannot be read from Python"),
+        (lambda x, a, b: a[x.merge], "`x.merge` cannot be read from Python"),
         (lambda x, a, b: x.merge.merge, "`x.merge` has no merge buffer"),
         (lambda x, a, b: oc.tensor(2).merge, "has no merge buffer: it is not a node"),
         (lambda x, a, b: (b.close(), oc.transfer(x, src=a, dst=b)), "this context is closed"),

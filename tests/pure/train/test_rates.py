@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -164,8 +163,7 @@ def test_other_parameters_and_rates_are_refused(settings: dict[str, Any], messag
     for optimizer in OPTIMIZERS.values():
         with pytest.raises(oc.CodeError) as caught:
             optimizer(loss, settings.get("rate", 0.1), params=params)
-        text = re.sub("^.*(is|must be) (?=a number)", "", str(caught.value))  # arguments may be checked before the call
-        assert text.replace("a Tensor, a Symbol or a function", "a tensor without axes or a schedule").startswith(message)
+        assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(

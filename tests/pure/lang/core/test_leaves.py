@@ -316,8 +316,10 @@ AXIS = "an axis is a size"
         ),
         (oc.DataError, "a literal contains numbers at its innermost level; None is not a number",
          lambda: oc.tensor([None])),
-        (oc.DataError, "a literal contains numbers at its innermost level; 'a' is not a number", lambda: oc.param(["a"])),
-        (oc.DataError, "a literal contains numbers at its innermost level; 1j is not a number", lambda: oc.tensor([1j])),
+        (oc.DataError, "a literal contains numbers at its innermost level; 'a' is not a number",
+         lambda: oc.param(["a"])),
+        (oc.DataError, "a literal contains numbers at its innermost level; 1j is not a number",
+         lambda: oc.tensor([1j])),
         (oc.DataError, "a literal contains integers beyond 64 bits", lambda: oc.tensor([10**30])),
         (
             oc.CodeError,
@@ -377,12 +379,13 @@ AXIS = "an axis is a size"
         (oc.CodeError, "a label must be a string, not 3", lambda: oc.placeholder(3)),
         (oc.CodeError, "a label must be a string, not 3", lambda: oc.node(3)),
         (
-            oc.CodeError,
-            "oc.full has no argument 'nope'; sizes are given by b, batch, i, input, o, output, shape",
+            oc.ArgumentError,
+            ("oc.full has no argument `nope=`: its keywords are batch=, input=, output=, b=, i=, o=, shape=, dtype=, "
+             "label="),
             lambda: oc.full(2, nope=3),
         ),
-        (oc.DataError, "oc.arange takes the number of its elements, not -1", lambda: oc.arange(-1)),
-        (oc.DataError, "oc.arange takes the number of its elements, not 2.0", lambda: oc.arange(2.0)),
+        (oc.DataError, "oc.arange takes the number of its elements, at most 2**31, not -1", lambda: oc.arange(-1)),
+        (oc.DataError, "oc.arange takes the number of its elements, at most 2**31, not 2.0", lambda: oc.arange(2.0)),
         (oc.CodeError, "oc.init takes a function of index arrays, not 3", lambda: oc.init(3)),
         (oc.CodeError, "symbol `n` has an empty range: 5 <= n < 5", lambda: oc.symbol("n", 5, 5)),
         (

@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def checked_label(label: object) -> str:
     """A label given by a user: any text that can be encoded. Raises: CodeError for anything else."""
     if not isinstance(label, str) or not label:
-        raise CodeError(f"a label (the name of a tensor or a size) must be a string, not {label!r}"[:200])
+        raise CodeError(f"a label must be a string, not {label!r}"[:200])
     try:
         label.encode()
     except UnicodeEncodeError:

@@ -21,7 +21,7 @@ from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.index_tensors import check_count
 
 ROWS = ("batch", "input", "output", "b", "i", "o", "shape")
-KEYWORDS = (*ROWS, "dtype", "label", "low", "high", "mean", "std", "key", "counter")
+KEYWORDS = (*ROWS, "dtype", "label")
 
 
 def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **options: Any) -> Tensor:
@@ -30,7 +30,7 @@ def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **
     unknown = set(sizes) - set(ROWS)
     if unknown:
         first = min(unknown)
-        raise ArgumentError(f"an initializer has no argument `{first}=`: {keyword_answer(first, KEYWORDS)}")
+        raise ArgumentError(f"oc.{name} has no argument `{first}=`: {keyword_answer(first, KEYWORDS)}")
     rows = rows_of(*(sizes.get(k) for k in ROWS))
     kind = None if dtype is None else precision(dtype)
     role = Role.DATA if contents is not None else Role.RESULT
