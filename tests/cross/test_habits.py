@@ -114,7 +114,7 @@ ANSWERED: dict[str, str] = {
     "oc.arange('a')": "arange", "x.projections": "no operation", "oc.stack(x, a)": "list", "oc.stack(3)": "list",
     "loss.find(['w'])": "path", "oc.Context('numpy', threads=10**5)": "threads",
     "oc.Context('numpy', threads='a')": "threads", "oc.from_file('a\\0b', 'float32')": "cannot be read",
-    "oc.show_shapes(3)": "tensor", "oc.default_context(3)": "backend", "oc.symbol(3, 0, 1)": "label must be a string",
+    "oc.show_shapes(3)": "tensor", "oc.default_context(3)": "backend", "oc.symbol(3, 0, 1)": "name",
     "oc.Dim(3)": "must be a string", "oc.transfer(x, 1, 2)": "Context", "oc.settings(optimise=3)": "optimi",
     "oc.use_backend(3)": "backend", "oc.dropout(x, 'a')": "rate", "oc.tril(x, 'a')": "diagonal", "oc.seq(3)": "code",
     "oc.uniform('a')": "low", "oc.randint('a', 'b')": "low", "oc.evaluate(3)": "tensor",

@@ -27,7 +27,8 @@ def step(context):
         return x + oc.param("down", o=[WIDTH]) @ hidden
 
     x = oc.placeholder("x", batch=[BATCH, LENGTH], input=[], output=[WIDTH])
-    loss = (layer(layer(x)) ** 2).sum() * (1.0 / BATCH)
+    first, second = layer(label="first"), layer(label="second")  # labels make initial values repeatable
+    loss = (second(first(x)) ** 2).sum() * (1.0 / BATCH)
     context.init(loss, seed=3)
     numbers = np.random.default_rng(0)
     context[x] = numbers.standard_normal((BATCH, LENGTH, WIDTH)).astype(np.float32)
