@@ -77,7 +77,7 @@ def plugins(source):
                 "liar", "if isinstance(node, Apply) and node.op.name == 'exp': return Apply(BY_NAME['exp2'], node.args)"
             ),
             None,
-            "it gets operation `exp` wrong: ",
+            "operation `exp` is incorrect: ",
         ),
         "rounder": Plugin(
             "rounder",
@@ -87,7 +87,7 @@ def plugins(source):
                 " return replace(node, value=Const(1.0, node.ref.buf.precision))",
             ),
             None,
-            "it gets precision `bfloat16` wrong: 1 instead of 4",
+            "precision `bfloat16` is incorrect: 1 instead of 4",
         ),
         "boaster": Plugin(
             "boaster",
@@ -104,7 +104,9 @@ def plugins(source):
             "vanishing", source("vanishing", probe="__import__('os')._exit(0)"), "ended with status 0", "status 0"
         ),
         "late": Plugin("late", source("late", load=f"lambda: {ABORT}"), None, "crashed with SIGABRT"),
-        "slow": Plugin("slow", source("slow", probe=SLEEP), "did not answer within 5 s", "did not answer within 3 s"),
+        "slow": Plugin(
+            "slow", source("slow", probe=SLEEP), "did not respond within 5 seconds", "did not respond within 3 seconds"
+        ),
         "twin-a": Plugin("twin", source("twin"), TWINS, TWINS),
         "twin-b": Plugin("twin", source("twin"), TWINS, TWINS),
         "imposter": Plugin("numpy", source("numpy"), "belongs to ocannl-core", "belongs to ocannl-core"),
