@@ -36,9 +36,9 @@ TERMS = {  # the standard name of a technique occurs where the technique is impl
     "opt/parallel/split_reductions.py": "split-K",
     "opt/schedule/loop_generation/cell_emission.py": "loop-invariant",
     "opt/schedule/plan/register_tiles.py": "tiling",
-    "opt/simplify/common_subexpressions.py": "common-subexpression",
-    "opt/simplify/dead_code.py": "dead-code",
-    "opt/simplify/equal_arrays.py": "value numbering",
+    "opt/simplify/eliminate_common_subexpressions.py": "common-subexpression",
+    "opt/simplify/eliminate_dead_code.py": "dead-code",
+    "opt/simplify/eliminate_equal_arrays.py": "value numbering",
 }
 
 

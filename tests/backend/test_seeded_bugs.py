@@ -21,7 +21,7 @@ from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
 from ocannl.opt import pipeline
 from ocannl.opt.fusion import inline_producers
-from ocannl.opt.memory import allocate
+from ocannl.opt.memory import allocate_memory
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.runtime import compile_cache
 from ocannl.testing.oracles import OracleCase, compare_backend, oracle_case
@@ -75,7 +75,7 @@ def memory_lives_too_short(patch: Patch) -> None:
     def too_short(f: Any, *args: Any) -> Any:
         return {buf: (first, first) for buf, (first, _) in f(*args).items()}
 
-    wrap(patch, allocate, "_live_ranges", too_short)
+    wrap(patch, allocate_memory, "_live_ranges", too_short)
 
 
 @bug("llvm")
@@ -232,7 +232,8 @@ def powers_too_high(patch: Patch) -> None:
 
 @bug("c")
 def blocks_share_memory(patch: Patch) -> None:
-    wrap(patch, allocate, "_live_ranges", lambda f, *args: {buf: (last, last) for buf, (_, last) in f(*args).items()})
+    last_only = lambda f, *args: {buf: (last, last) for buf, (_, last) in f(*args).items()}  # noqa: E731
+    wrap(patch, allocate_memory, "_live_ranges", last_only)
 
 
 # --- the verdict -----------------------------------------------------------------------------------------------------

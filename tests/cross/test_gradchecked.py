@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from shrink_programs import shrunk
 
-from ocannl.lang.core import formulas, operation
+from ocannl.lang.core import operation, symbolic_terms
 from ocannl.lang.ops import elementwise, scans
 from ocannl.testing.oracles import Failure, check_gradients, is_differentiable
 from ocannl.testing.program import Program
@@ -58,9 +58,9 @@ Seed = Callable[[pytest.MonkeyPatch], None]
 
 def rule(name: str, number: int, wrong: Callable[..., Any] | None) -> Seed:
     def seed(patch: pytest.MonkeyPatch) -> None:
-        rules = list(formulas.DERIVATIVES[name])
+        rules = list(symbolic_terms.DERIVATIVES[name])
         rules[number] = wrong
-        patch.setitem(formulas.DERIVATIVES, name, tuple(rules))
+        patch.setitem(symbolic_terms.DERIVATIVES, name, tuple(rules))
 
     return seed
 
@@ -73,11 +73,11 @@ BUGS: dict[str, Seed] = {
     "the exponential forgets its value": rule("exp", 0, lambda g, v, x: g),
     "a divisor receives the other sign": rule("div", 1, lambda g, v, x, y: g * (v / y)),
     "the logarithm is its own slope": rule("log", 0, lambda g, v, x: g * v),
-    "the cosine forgets its sign": rule("cos", 0, lambda g, v, x: g * formulas.apply("sin", x)),
+    "the cosine forgets its sign": rule("cos", 0, lambda g, v, x: g * symbolic_terms.apply("sin", x)),
     "the square root forgets a half": rule("sqrt", 0, lambda g, v, x: g / v),
     "a sum of products forgets its summand": rule("fma", 2, None),
     "a factor receives itself": rule("mul", 0, lambda g, v, x, y: g * x),
-    "the smaller of two receives it": rule("max", 1, lambda g, v, x, y: formulas.apply("where", x > y, g, 0.0)),
+    "the smaller of two receives it": rule("max", 1, lambda g, v, x, y: symbolic_terms.apply("where", x > y, g, 0.0)),
     "a product counts all factors": part(operation, "_cofactor", lambda s, factor: s.value),
     "a walk back goes on": part(scans, "FOLLOWING", scans.PRECEDING),
     "an extreme hands its share to all before it": part(scans, "_mask", lambda condition, value: value),

@@ -17,7 +17,7 @@ from ocannl import train
 from ocannl.ir.affine import SymKind
 from ocannl.ir.assign import Call, Convert, Number, Read, assigns
 from ocannl.ir.ops import OPS, Domain
-from ocannl.lang.core import formulas, graph, slots, tensor
+from ocannl.lang.core import graph, slots, symbolic_terms, tensor
 from ocannl.lang.ops import reductions
 from ocannl.testing.axis_ops import SHAPE_PRESERVING
 from ocannl.testing.numpy_semantics import BINARY, INTEGERS, NUMBERS, TERNARY, TOTALS, UNARY, joined, matmul
@@ -142,9 +142,9 @@ def disagreement(seed: int) -> str:
 
 def wrong_rule(name: str, number: int, rule: Callable[..., Any] | None) -> Callable[[pytest.MonkeyPatch], None]:
     def seed(patch: pytest.MonkeyPatch) -> None:
-        rules = list(formulas.DERIVATIVES[name])
+        rules = list(symbolic_terms.DERIVATIVES[name])
         rules[number] = rule
-        patch.setitem(formulas.DERIVATIVES, name, tuple(rules))
+        patch.setitem(symbolic_terms.DERIVATIVES, name, tuple(rules))
 
     return seed
 
@@ -173,13 +173,13 @@ def mean_that_counts_one_more(patch: pytest.MonkeyPatch) -> None:
 
 
 def numbers_rounded(patch: pytest.MonkeyPatch) -> None:
-    original = formulas.tree_of
+    original = symbolic_terms.tree_of
 
     def tree_of(value: object) -> Any:
         new_rows = original(value)
         return Number(float(round(new_rows.value))) if isinstance(new_rows, Number) else new_rows
 
-    patch.setattr(formulas, "tree_of", tree_of)
+    patch.setattr(symbolic_terms, "tree_of", tree_of)
 
 
 BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
@@ -187,7 +187,9 @@ BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "sub forgets its sign": wrong_rule("sub", 1, lambda g, v, x, y: g),
     "div divides by its own value": wrong_rule("div", 0, lambda g, v, x, y: g / v),
     "tanh forgets a square": wrong_rule("tanh", 0, lambda g, v, x: g * (1.0 - v)),
-    "where takes the other side": wrong_rule("where", 1, lambda g, v, c, x, y: formulas.apply("where", c, 0.0, g)),
+    "where takes the other side": wrong_rule(
+        "where", 1, lambda g, v, c, x, y: symbolic_terms.apply("where", c, 0.0, g)
+    ),
     "max hands everything to the first": wrong_rule("max", 0, lambda g, v, x, y: g),
     "pow forgets its factor": wrong_rule("pow", 0, lambda g, v, x, y: g * x ** (y - 1.0)),
     "sin is its own derivative": wrong_rule("sin", 0, lambda g, v, x: g * v),
@@ -222,7 +224,7 @@ def verdict(program: Program) -> Failure | None:
 
 @pytest.mark.slow
 def test_a_failure_shrinks_to_what_causes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(formulas.DERIVATIVES, "tanh", (lambda g, v, x: g * (1.0 - v),))
+    monkeypatch.setitem(symbolic_terms.DERIVATIVES, "tanh", (lambda g, v, x: g * (1.0 - v),))
     found = []
     for seed in range(120):
         program = generate(Random(seed))

@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from ocannl.backend import descriptors, discovery, registry
+from ocannl.backend import discovery, plugin_loader, registry
 
 GOOD = """
     from ocannl.backend import BackendInfo, hookimpl
@@ -78,7 +78,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OCANNL_BACKEND", raising=False)
     monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(descriptors, "_infos", {})
+    monkeypatch.setattr(plugin_loader, "_infos", {})
     monkeypatch.setattr(registry, "_backends", {})
     ours = set(registry.DISTRIBUTIONS.values())
     entry_points = discovery.entry_points

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ocannl.backend import descriptors, registry
+from ocannl.backend import plugin_loader, registry
 from ocannl.backend.reference.backend import ReferenceBackend
 from ocannl.backend.registry import backends, discover, resolve
 from ocannl.base.config import settings, use_backend
@@ -252,7 +252,7 @@ def test_plugin_may_omit_hook_arguments(site):
 def test_plugin_with_several_versions_uses_the_core_version(site, monkeypatch):
     site.plugin("both", arguments="api_version", api="min(api_version, 2)")
     site.plugin("one", dist="one-dist")
-    monkeypatch.setattr(descriptors, "API_VERSION", 2)
+    monkeypatch.setattr(plugin_loader, "API_VERSION", 2)
     assert resolve("both").name == "numpy"
     says = "for version 1 .* for version 2; run: pip install --upgrade one-dist"
     with pytest.raises(BackendApiMismatch, match=says):
@@ -276,7 +276,7 @@ def test_older_plugin_with_newer_interface(site, monkeypatch):
     class Info(registry.BackendInfo):
         homepage: str = ""
 
-    monkeypatch.setattr(descriptors, "BackendHooks", Hooks)
+    monkeypatch.setattr(plugin_loader, "BackendHooks", Hooks)
     monkeypatch.setattr(registry, "BackendInfo", Info)
     monkeypatch.setattr(ocannl.backend, "BackendInfo", Info)
     site.plugin("older")

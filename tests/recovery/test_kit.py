@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ocannl.base.config import ON_DEFECT, settings
-from ocannl.testing.kit.area import Area
+from ocannl.testing.kit.backend_tests import Area
 
 
 @pytest.fixture(autouse=True)

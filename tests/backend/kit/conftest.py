@@ -13,7 +13,7 @@ import ocannl as oc
 from ocannl.backend import Backend, registry
 from ocannl.testing import test_conformance
 from ocannl.testing.kit import queues
-from ocannl.testing.kit.area import Area
+from ocannl.testing.kit.backend_tests import Area
 
 sys.path.append(str(Path(__file__).parents[3] / "packages" / "ocannl-backend-example" / "src"))  # it is not installed
 

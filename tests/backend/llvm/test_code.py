@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from ocannl.backend import CompileError
-from ocannl.backend.cpu.native import MAGIC
+from ocannl.backend.cpu.native_code import MAGIC
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Apply, Const, IndexValue, Load, Proc, Ref, Store, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL
 from ocannl.ir.precision import float32
-from ocannl_backend_llvm import jit, object_files, ocannl_backend
+from ocannl_backend_llvm import jit, ocannl_backend, parallel_codegen
 from ocannl_backend_llvm.compiled_code import restore_package
 from ocannl_backend_llvm.jit import host
-from ocannl_backend_llvm.object_files import compile_text
+from ocannl_backend_llvm.parallel_codegen import compile_text
 
 A = Affine.of
 
@@ -41,8 +41,8 @@ def test_restoring_compiles_nothing(llvm, run, monkeypatch):
     def never(*_):
         raise AssertionError
 
-    monkeypatch.setattr(object_files, "compile_text", never)
-    monkeypatch.setattr(object_files.llvm, "parse_assembly", never)
+    monkeypatch.setattr(parallel_codegen, "compile_text", never)
+    monkeypatch.setattr(parallel_codegen.llvm, "parse_assembly", never)
     assert "scale" in llvm.restore(blob).programs
 
 
@@ -51,11 +51,11 @@ def test_restoring_compiles_nothing(llvm, run, monkeypatch):
 )
 def test_a_blob_for_another_target_is_refused(llvm, run, change):
     blob = llvm.compile([scale(run, X)]).blob
-    line, _, object_files = blob.partition(b"\n")
+    line, _, parallel_codegen = blob.partition(b"\n")
     header = json.loads(line[len(MAGIC) :])
     header["target"] = str(replace(host(), **change))
     with pytest.raises(CompileError, match="the code was compiled for .*, and this is "):
-        llvm.restore(MAGIC + json.dumps(header).encode() + b"\n" + object_files)
+        llvm.restore(MAGIC + json.dumps(header).encode() + b"\n" + parallel_codegen)
     with pytest.raises(CompileError, match="the code was compiled for"):
         restore_package(blob, replace(host(), **change))
 

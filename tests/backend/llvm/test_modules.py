@@ -11,7 +11,7 @@ from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.random_programs import generate
 from ocannl_backend_llvm import emit as module
-from ocannl_backend_llvm import object_files
+from ocannl_backend_llvm import parallel_codegen
 from ocannl_backend_llvm.emit import emit
 from ocannl_backend_llvm.jit import host
 
@@ -19,7 +19,7 @@ from ocannl_backend_llvm.jit import host
 @pytest.fixture(params=[1, 2, 5])
 def separate_modules(request, monkeypatch):
     """Emits a module per nest and compiles on 1, 2 or 5 threads."""
-    monkeypatch.setattr(object_files, "cores", lambda: request.param)
+    monkeypatch.setattr(parallel_codegen, "cores", lambda: request.param)
     monkeypatch.setattr(module, "emit", partial(module.emit, lines=0))
 
 
@@ -38,7 +38,8 @@ def module_texts(llvm, count=8):
 def test_parallel_compilation_equals_serial_compilation(llvm, separate_modules):
     _, texts = module_texts(llvm)
     assert len(texts) > 8
-    assert object_files.compile_texts(texts, host()) == [object_files.compile_text(text, host()) for text in texts]
+    expected = [parallel_codegen.compile_text(text, host()) for text in texts]
+    assert parallel_codegen.compile_texts(texts, host()) == expected
 
 
 def test_functions_are_defined_once(llvm):
@@ -52,8 +53,8 @@ def test_a_rejected_module_stops_compilation(llvm, separate_modules, position):
     _, texts = module_texts(llvm)
     texts[position:position] = ["define void @f() { ret i32 0 }"]
     with pytest.raises(CompileError, match="function result type"):
-        object_files.compile_texts(texts, host())
-    assert object_files.compile_texts(texts[position + 1 :], host())
+        parallel_codegen.compile_texts(texts, host())
+    assert parallel_codegen.compile_texts(texts[position + 1 :], host())
 
 
 def test_errors_during_emission_propagate(llvm, separate_modules):
@@ -62,4 +63,4 @@ def test_errors_during_emission_propagate(llvm, separate_modules):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        object_files.compile_texts(broken(), host())
+        parallel_codegen.compile_texts(broken(), host())

@@ -10,7 +10,7 @@ from loop_programs.golden_programs import SAMPLES
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.random_programs import generate
-from ocannl_backend_llvm import jit, object_files
+from ocannl_backend_llvm import jit, parallel_codegen
 from ocannl_backend_llvm.emit import emit
 
 ARM = jit.Target("aarch64-unknown-linux-gnu", "cortex-a72", "+neon,+fp-armv8")
@@ -46,7 +46,7 @@ def test_vector_registers_of_targets(target):
 
 @pytest.mark.parametrize("program", [program for program, _ in SAMPLES], ids=lambda f: f.__name__)
 def test_samples(target, program):
-    (code,) = object_files.compile_texts(emit([program()], target.instructions), target)
+    (code,) = parallel_codegen.compile_texts(emit([program()], target.instructions), target)
     assert machine(code) == MACHINES[target.triple.partition("-")[0]]
 
 
@@ -56,4 +56,4 @@ def test_random_programs(llvm, target, seed):
     capabilities = replace(llvm.capabilities, vector_bytes=width, vector_registers=registers)
     random = Random(f"targets {seed}")
     procs = [optimize(lower(generate(random, 3).code, f"p{n}"), {}, capabilities) for n in range(12)]
-    assert all(object_files.compile_texts(emit(procs, target.instructions), target))
+    assert all(parallel_codegen.compile_texts(emit(procs, target.instructions), target))

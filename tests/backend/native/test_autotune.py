@@ -15,7 +15,7 @@ from loop_programs.random_groups import group, with_scheduled_group
 from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import AccessMode, Apply, Buf, Const, Load, MemorySpace, Proc, Ref, Update, When, loop, row_major
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, MUL
 from ocannl.ir.precision import Family, float32
 from ocannl.ir.printer import print_proc
@@ -23,7 +23,7 @@ from ocannl.lower.lower import lower
 from ocannl.opt import autotune
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import group_of
-from ocannl.opt.memory.allocate import allocate_memory
+from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.opt.schedule.plan import candidate_plans

@@ -10,7 +10,7 @@ from ocannl.ir.loops import MemorySpace
 from ocannl.ir.printer import print_proc
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
-from ocannl.opt.memory.allocate import allocate_memory
+from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import optimize

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ocannl.backend import Capabilities, CompileError, Location, Unsupported
-from ocannl.backend.cpu.native import MAGIC
+from ocannl.backend.cpu.native_code import MAGIC
 from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.loops import AccessMode, Apply, Const, IndexValue, Load, Poll, Proc, ReadClock, Ref, Store, Update, loop
 from ocannl.ir.ops import ADD, BY_NAME, MUL

@@ -29,7 +29,7 @@ from ocannl.ir.loops import (
     When,
     loop,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import bfloat16, float32, float64, uint8
 from ocannl.ir.printer import print_proc
@@ -38,9 +38,9 @@ from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
 from ocannl.opt.analysis.nests import bound_names
-from ocannl.opt.memory.allocate import allocate_memory
-from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
+from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.memory.prefetch import prefetch
+from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.testing.kit.cases import pool

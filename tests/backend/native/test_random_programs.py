@@ -9,7 +9,7 @@ import pytest
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, MemorySpace
 from ocannl.lower.lower import lower
-from ocannl.opt.memory.allocate import allocate_memory
+from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import optimize

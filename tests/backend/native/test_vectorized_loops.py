@@ -29,8 +29,8 @@ from ocannl.ir.verify import verify
 from ocannl.ir.walk import rewrite_body, walk
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.testing import kit
-from ocannl.testing.kit.bench import Bench
 from ocannl.testing.kit.cases import A, case, cell, load, local, pool, sym
+from ocannl.testing.kit.harness import Bench
 from ocannl.testing.kit.operations import MONOIDS, has_meaning
 from ocannl.testing.kit.statements import numbers
 

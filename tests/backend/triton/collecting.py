@@ -13,7 +13,7 @@ import ocannl as oc
 from ocannl.backend import registry
 from ocannl.backend.cpu.device import devices
 from ocannl_backend_triton.backend import TritonBackend
-from ocannl_backend_triton.kernels import Kernel, KernelModule
+from ocannl_backend_triton.kernel_module import Kernel, KernelModule
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 

@@ -17,8 +17,8 @@ from ocannl.backend import CompileError, registry
 from ocannl.backend.cpu.device import cores
 from ocannl_backend_triton.backend import TritonBackend
 from ocannl_backend_triton.compile import compile_kernels
-from ocannl_backend_triton.kernels import Kernel, KernelModule
-from ocannl_backend_triton.target import TARGETS
+from ocannl_backend_triton.cuda_target import TARGETS
+from ocannl_backend_triton.kernel_module import Kernel, KernelModule
 
 STANDARD = (80, 90)
 

@@ -90,8 +90,8 @@ def test_machine_code_of_every_generation(triton, dtype, sm):
 
     from ocannl.testing.kit import casts
     from ocannl_backend_triton.compile import compile_kernels
-    from ocannl_backend_triton.source import generate_module
-    from ocannl_backend_triton.target import TARGETS
+    from ocannl_backend_triton.cuda_target import TARGETS
+    from ocannl_backend_triton.emit_module import generate_module
 
     for name, case in casts.casts(dtype).items():
         module = generate_module(case.proc)

@@ -9,10 +9,10 @@ pytest.importorskip("triton")
 
 from ocannl.backend import CompileError
 from ocannl_backend_triton.compile import compile_kernels
-from ocannl_backend_triton.deduplicate import canonical_texts
-from ocannl_backend_triton.kernels import Argument, Kernel, KernelModule
+from ocannl_backend_triton.cuda_target import TARGETS
+from ocannl_backend_triton.identical_code_folding import canonical_texts
+from ocannl_backend_triton.kernel_module import Argument, Kernel, KernelModule
 from ocannl_backend_triton.serialization import KernelPackage
-from ocannl_backend_triton.target import TARGETS
 
 SOURCE = '''
 import triton

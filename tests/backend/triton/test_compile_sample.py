@@ -13,8 +13,8 @@ from loop_programs.golden_programs import SAMPLES
 from ocannl.ir.precision import bfloat16, float32
 from ocannl.testing.kit import casts, operations, statements
 from ocannl_backend_triton.compile import compile_kernels
-from ocannl_backend_triton.source import generate_module
-from ocannl_backend_triton.target import TARGETS
+from ocannl_backend_triton.cuda_target import TARGETS
+from ocannl_backend_triton.emit_module import generate_module
 
 COUNT = 60
 

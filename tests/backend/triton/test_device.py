@@ -8,10 +8,10 @@ import pytest
 from fake_cuda import Event, FakeCuda, Stream
 
 from ocannl.backend import DeviceLost, Location, OutOfMemory
+from ocannl_backend_triton.cuda_target import CudaTarget
 from ocannl_backend_triton.device import devices
 from ocannl_backend_triton.driver import open_driver
 from ocannl_backend_triton.streams import StagingBuffers
-from ocannl_backend_triton.target import CudaTarget
 
 
 @pytest.fixture

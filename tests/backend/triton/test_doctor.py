@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from ocannl_backend_triton import driver, execution_target
+from ocannl_backend_triton import driver, machine
 from ocannl_backend_triton.driver import signatures
 
 STUB = "int {}(void) {{ return 100; }}"  # the status of the real driver without a device
@@ -17,24 +17,24 @@ STUB = "int {}(void) {{ return 100; }}"  # the status of the real driver without
 @pytest.fixture
 def triton_without_interpreter(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setattr(execution_target, "find_spec", lambda name: object())
+    monkeypatch.setattr(machine, "find_spec", lambda name: object())
 
 
 @pytest.mark.usefixtures("triton_without_interpreter")
 def test_triton_is_required(monkeypatch):
-    monkeypatch.setattr(execution_target, "find_spec", lambda name: None)
-    reason = execution_target.unavailable_reason()
+    monkeypatch.setattr(machine, "find_spec", lambda name: None)
+    reason = machine.unavailable_reason()
     assert reason == "triton is not installed; run: pip install ocannl-backend-triton[triton]"
 
 
 @pytest.mark.usefixtures("triton_without_interpreter")
 def test_without_a_driver_kernels_can_be_compiled_and_interpreted(monkeypatch):
     monkeypatch.setattr(driver, "LIBRARIES", {sys.platform: ("libnothing.so.1",)})
-    reason = execution_target.unavailable_reason()
+    reason = machine.unavailable_reason()
     assert reason.startswith("no GPU: the CUDA driver cannot be loaded: libnothing.so.1: ")
     assert reason.endswith("can be compiled here, and with TRITON_INTERPRET=1 set they run in triton's interpreter")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    assert execution_target.unavailable_reason() is None
+    assert machine.unavailable_reason() is None
 
 
 @pytest.mark.usefixtures("triton_without_interpreter")
@@ -42,10 +42,10 @@ def test_without_a_driver_kernels_can_be_compiled_and_interpreted(monkeypatch):
 def test_a_driver_without_device_files_is_unavailable(monkeypatch, tmp_path):
     monkeypatch.setattr(driver, "_library", dict)
     monkeypatch.setattr(driver, "DEVICE_FILES", (str(tmp_path / "nvidiactl"), str(tmp_path / "dxg")))
-    reason = execution_target.unavailable_reason()
+    reason = machine.unavailable_reason()
     assert f"the system shows no GPU to this process: there is no {tmp_path}/nvidiactl nor" in reason
     (tmp_path / "dxg").touch()
-    assert execution_target.unavailable_reason() is None
+    assert machine.unavailable_reason() is None
 
 
 def python(*arguments, **variables):

@@ -12,7 +12,7 @@ from ocannl import train
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl_backend_triton.backend import CAPABILITIES
-from ocannl_backend_triton.source import generate_module
+from ocannl_backend_triton.emit_module import generate_module
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "triton"
 programs = pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)

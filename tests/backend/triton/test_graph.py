@@ -16,7 +16,7 @@ from ocannl.backend import CompileError, DeviceLost, Location
 from ocannl_backend_triton.cuda_graph import GraphLaunch, symbol_writer
 from ocannl_backend_triton.device import devices
 from ocannl_backend_triton.driver import open_driver
-from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, KernelModule
+from ocannl_backend_triton.kernel_module import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, KernelModule
 from ocannl_backend_triton.serialization import Binary
 
 CELLS = 8

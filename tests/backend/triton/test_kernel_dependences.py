@@ -2,7 +2,7 @@
 
 import pytest
 
-from ocannl_backend_triton.kernels import Argument, Kernel, KernelModule
+from ocannl_backend_triton.kernel_module import Argument, Kernel, KernelModule
 
 
 def argument(region, start, end, access):

@@ -21,11 +21,11 @@ from ocannl.opt.pipeline import optimize
 from ocannl.runtime import benchmark, compile_cache
 from ocannl_backend_triton.backend import CAPABILITIES, TritonBackend
 from ocannl_backend_triton.compile import compile_kernels
+from ocannl_backend_triton.cuda_target import KIB, TARGETS
+from ocannl_backend_triton.emit_module import generate_module
 from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, MIN_K_BLOCK_BYTES, MIN_TILE, LaunchConfig
 from ocannl_backend_triton.serialization import Binary
 from ocannl_backend_triton.shrink_to_shared_memory import compile_to_fit, launch_configs
-from ocannl_backend_triton.source import generate_module
-from ocannl_backend_triton.target import KIB, TARGETS
 
 
 def build_programs(rows=256, inner=256, columns=256, dtype=oc.float32):

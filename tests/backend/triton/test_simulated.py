@@ -26,14 +26,14 @@ import ocannl as oc
 from ocannl.backend import CompileError, DeviceLost, OutOfMemory, Unsupported, registry
 from ocannl.base.errors import DtypeError, ShapeError
 from ocannl.testing import kit
-from ocannl_backend_triton import cuda, interpreter
+from ocannl_backend_triton import cuda_machine, interpreter
 from ocannl_backend_triton.backend import TritonBackend
 from ocannl_backend_triton.cuda_graph import symbol_writer
 from ocannl_backend_triton.driver import open_driver
 from ocannl_backend_triton.serialization import Binary
 
 
-class SimulatedMachine(cuda.CudaMachine):
+class SimulatedMachine(cuda_machine.CudaMachine):
     def __init__(self, fake):
         super().__init__(open_driver(fake.functions))
         self.fake = fake

@@ -10,7 +10,7 @@ import pytest
 
 from ocannl.base.annotations import fits, readable
 from ocannl.base.errors import ArgumentError
-from ocannl.base.frames import checked
+from ocannl.base.traceback_filtering import checked
 
 
 class Shaped(Protocol):

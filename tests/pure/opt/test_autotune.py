@@ -12,7 +12,7 @@ from loop_programs.random_groups import group
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import MemorySpace, Proc
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.precision import float32
 from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode

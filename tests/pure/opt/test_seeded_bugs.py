@@ -20,7 +20,7 @@ from ocannl.ir.affine import TRUE, Affine, Bound, Cond
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import For, Load, Mode, Proc, Ref, When
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
@@ -32,7 +32,7 @@ from ocannl.opt.analysis.substitution import map_statements
 from ocannl.opt.fusion import fuse_epilogues, fuse_outer_loops, fuse_parallel_loops
 from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
 from ocannl.opt.idioms import scatter_to_gather
-from ocannl.opt.memory import allocate, choose_layouts, pad_rows
+from ocannl.opt.memory import allocate_memory, choose_layouts, pad_rows
 from ocannl.opt.parallel import insert_polls, parallelize
 from ocannl.opt.pipeline import optimize, passes
 from ocannl.opt.schedule.loop_generation import build_loops, cell_emission, scalar_loops, tile_region, tiled_loops
@@ -438,7 +438,7 @@ def memory_is_reused_before_the_last_read(patch: Patch) -> None:
     def too_short(f: Any, *args: Any) -> Any:
         return {buf: (first, first) for buf, (first, _) in f(*args).items()}
 
-    wrap(patch, allocate, "_live_ranges", too_short)
+    wrap(patch, allocate_memory, "_live_ranges", too_short)
 
 
 @bug(a_shared_loop_is_wrong)

@@ -90,7 +90,7 @@ def test_key_covers_all_determinants(build, fake, determinant):
 
 def test_changed_package_source_is_a_miss(build, fake, monkeypatch):
     compiled(build, fake)
-    monkeypatch.setattr("ocannl.runtime.fingerprint.package_fingerprint", lambda name: "changed")
+    monkeypatch.setattr("ocannl.runtime.source_fingerprint.package_fingerprint", lambda name: "changed")
     compiled(build, fake)
     assert fake.compiled == 2
 

@@ -31,7 +31,7 @@ from ocannl.ir.loops import (
     loop,
     row_major,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, AND, BY_NAME, MAX, MIN, MUL, OR, SUB, Op
 from ocannl.ir.precision import Family, Precision, bfloat16, bool_, float16, float32, float64, int32, int64, uint8
 from ocannl.ir.tnode import Role, TNode

@@ -16,7 +16,7 @@ from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.assign import nodes
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import AccessMode, Buf, Load, MemorySpace, Prefetch, Proc, Ref, Stmt, Store, loop, row_major
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.ir.walk import Node, rewrite_body
 from ocannl.opt.analysis.fusion_group import FusionGroup
@@ -24,9 +24,9 @@ from ocannl.opt.analysis.nests import bound_names, wrap_in_loops
 from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
-from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.prefetch import prefetch
+from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import passes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.backend.cpu.native import NativeCode, Package
+from ocannl.backend.cpu.native_code import NativeCode, Package
 from ocannl_backend_c.emit import symbol
 from ocannl_backend_c.shared_library import SharedLibrary
 from ocannl_backend_c.thread_pool import thread_pool_code

@@ -15,7 +15,7 @@ from ocannl.codegen.c_family.dialect import Prelude
 from ocannl.codegen.c_family.function import CHUNK, CONTROL, FRAME, function_head, print_nests, reserved
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, MemorySpace, Proc
-from ocannl.ir.names import Namer, identifier
+from ocannl.ir.name_mangling import Namer, identifier
 from ocannl.ir.printer import print_proc
 from ocannl_backend_c.dialect import DIALECT, PROLOGUE
 

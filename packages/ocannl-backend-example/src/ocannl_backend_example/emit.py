@@ -20,7 +20,7 @@ from ocannl.codegen import Document, pool_bufs, printable
 from ocannl.codegen.numbers import rounded
 from ocannl.ir import loops as ir
 from ocannl.ir.affine import Affine, Bound, Cond, Sym
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.precision import Precision
 
 CTYPES = {  # the supported precisions, by their storage types in `ctypes`

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cache
 
-from ocannl.backend.cpu.native import NativeCode, Package, Source
+from ocannl.backend.cpu.native_code import NativeCode, Package, Source
 from ocannl.codegen import Signature
-from ocannl_backend_llvm import jit, object_files
+from ocannl_backend_llvm import jit, parallel_codegen
 from ocannl_backend_llvm.jit import Target, symbol
 from ocannl_backend_llvm.thread_pool import compile_in_background, thread_pool_code
 from ocannl_backend_llvm.vectorcall import DIRECT, TEXT
@@ -17,7 +17,7 @@ from ocannl_backend_llvm.vectorcall import DIRECT, TEXT
 def compile_package(programs: Sequence[Signature], modules: Iterable[str], target: Target) -> NativeCode:
     source = Source()
     with compile_in_background() if any(program.is_parallel for program in programs) else nullcontext():
-        compiled = object_files.compile_texts(_record_source(modules, source), target)
+        compiled = parallel_codegen.compile_texts(_record_source(modules, source), target)
     if any(program.holds_gil for program in programs):
         compiled.append(_direct(target))
     return _load_package(Package(str(target), tuple(programs), source.packed(), tuple(compiled)))
@@ -25,7 +25,7 @@ def compile_package(programs: Sequence[Signature], modules: Iterable[str], targe
 
 @cache
 def _direct(target: Target) -> bytes:
-    return object_files.compile_text(TEXT, target)
+    return parallel_codegen.compile_text(TEXT, target)
 
 
 def _record_source(modules: Iterable[str], source: Source) -> Iterator[str]:

@@ -15,7 +15,7 @@ from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, deduplicated, holds_gil, outline_nests, pool_bufs, with_callees
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, MemorySpace, Proc
-from ocannl.ir.names import identifier
+from ocannl.ir.name_mangling import identifier
 from ocannl.ir.printer import print_proc
 from ocannl_backend_llvm.builder import Builder, Instructions, Module
 from ocannl_backend_llvm.control_block import ACQUIRE, PARALLEL_FOR, PARALLEL_FOR_TEXT, RELEASE, address, element

@@ -39,14 +39,14 @@ from ocannl.ir.loops import (
     Store,
     Update,
 )
-from ocannl.ir.names import Namer, identifier
+from ocannl.ir.name_mangling import Namer, identifier
 from ocannl.ir.printer import print_proc
 from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, Builder, Module
 from ocannl_backend_llvm.control_block import POLL, POLL_TEXT, READ_CLOCK, READ_CLOCK_TEXT, WITHOUT_SIGNALS, element
 from ocannl_backend_llvm.indices import Indices
+from ocannl_backend_llvm.register_tiles import TileEmitter
 from ocannl_backend_llvm.scalar import ScalarCode
-from ocannl_backend_llvm.transpose import TileEmitter
 from ocannl_backend_llvm.types import LLVM_TYPES, constant
 from ocannl_backend_llvm.vector import VectorCode
 

@@ -15,7 +15,7 @@ from llvmlite.binding import ffi
 
 from ocannl.backend import CompileError
 from ocannl.base.forks import hold_during_fork
-from ocannl.ir.names import identifier
+from ocannl.ir.name_mangling import identifier
 from ocannl_backend_llvm.builder import Instructions
 
 CODEGEN_LEVEL = 2

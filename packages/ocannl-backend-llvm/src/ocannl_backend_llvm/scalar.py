@@ -7,7 +7,7 @@ from ocannl.codegen.formulas import FORMULAS
 from ocannl.codegen.numbers import rounded
 from ocannl.ir.affine import Cond
 from ocannl.ir.loops import Apply, Buf, Cast, Const, Expr, IndexValue, Load, MemorySpace, Ref, Store, Update, Var, When
-from ocannl.ir.names import identifier
+from ocannl.ir.name_mangling import identifier
 from ocannl.ir.ops import ADD, MUL, NEG, Op
 from ocannl.ir.precision import Precision, float32, int64
 from ocannl.ir.walk import walk

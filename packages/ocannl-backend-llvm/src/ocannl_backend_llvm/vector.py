@@ -11,7 +11,7 @@ from ocannl.codegen import Document
 from ocannl.codegen.uniformity import Varying
 from ocannl.ir.affine import Affine, Cond
 from ocannl.ir.loops import Body, Comment, Expr, For, IndexValue, Let, Load, Ref, Store, Update, Var
-from ocannl.ir.names import identifier
+from ocannl.ir.name_mangling import identifier
 from ocannl.ir.precision import Precision, int64
 from ocannl_backend_llvm.arithmetic import apply
 from ocannl_backend_llvm.builder import MANGLED_TYPES, Builder

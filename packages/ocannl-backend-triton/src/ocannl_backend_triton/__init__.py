@@ -8,14 +8,14 @@ __all__ = ["ocannl_backend"]
 
 def _probe() -> str | None:
     """Reason why the backend is unavailable, or None."""
-    from ocannl_backend_triton.execution_target import unavailable_reason
+    from ocannl_backend_triton.machine import unavailable_reason
 
     return unavailable_reason()
 
 
 def _load() -> Backend:
     from ocannl_backend_triton.backend import TritonBackend
-    from ocannl_backend_triton.execution_target import current_machine
+    from ocannl_backend_triton.machine import current_machine
 
     return TritonBackend(current_machine())
 

@@ -9,7 +9,7 @@ from ocannl.ir.accesses import always_in_bounds
 from ocannl.ir.loops import Buf, Ref
 from ocannl.ir.ops import Op, neutral_element
 from ocannl_backend_triton.barriers import Hazards
-from ocannl_backend_triton.block_layout import BlockLayout
+from ocannl_backend_triton.loop_mapping import BlockLayout
 from ocannl_backend_triton.scope import Guard, IndexText, Scope
 from ocannl_backend_triton.values import Axes, BlockValue, OperationPrinter, strip_parentheses
 

@@ -10,10 +10,10 @@ from ocannl.backend import Capabilities, CompiledCode, Device, Entry, Location, 
 from ocannl.backend.cpu import backend_version, validate
 from ocannl.base.config import ONLINE_SOFTMAX, PRODUCTS
 from ocannl.ir.loops import Proc
-from ocannl_backend_triton.execution_target import Machine
+from ocannl_backend_triton.emit_module import generate_module
+from ocannl_backend_triton.machine import Machine
 from ocannl_backend_triton.serialization import KernelPackage
 from ocannl_backend_triton.shrink_to_shared_memory import compile_to_fit, launch_configs
-from ocannl_backend_triton.source import generate_module
 from ocannl_backend_triton.types import TRITON_TYPES
 
 GRID_THREADS = 1 << 18  # of the largest GPUs; smaller ones use it too, so that split reductions give equal results

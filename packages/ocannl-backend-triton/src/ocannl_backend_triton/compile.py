@@ -21,11 +21,11 @@ from triton.compiler import ASTSource
 
 from ocannl.backend import CompileError, save_source
 from ocannl.backend.cpu.device import cores
-from ocannl_backend_triton.deduplicate import canonical_texts, specialization
+from ocannl_backend_triton.cuda_target import CudaTarget
 from ocannl_backend_triton.exec_source import load_module
-from ocannl_backend_triton.kernels import Kernel, KernelModule
+from ocannl_backend_triton.identical_code_folding import canonical_texts, specialization
+from ocannl_backend_triton.kernel_module import Kernel, KernelModule
 from ocannl_backend_triton.serialization import Binary
-from ocannl_backend_triton.target import CudaTarget
 
 WARP_THREADS = 32
 POINTER_ALIGNMENT_BYTES = 16  # of the widest memory access

@@ -15,11 +15,11 @@ from ctypes import byref, c_uint64, c_void_p
 from functools import cache
 
 from ocannl.backend import CompileError, Location
-from ocannl.backend.cpu.native import refuse_overlap
+from ocannl.backend.cpu.native_code import refuse_overlap
 from ocannl.codegen.abi import MemoryRegion
 from ocannl_backend_triton.device import ScratchMemory
 from ocannl_backend_triton.driver import FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, KernelNode
-from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, KernelModule
+from ocannl_backend_triton.kernel_module import SCRATCH_REGION, STATICS_REGION, KernelModule
 from ocannl_backend_triton.serialization import Binary
 from ocannl_backend_triton.streams import StreamDevice, StreamQueue, ThreadedStreamQueue
 

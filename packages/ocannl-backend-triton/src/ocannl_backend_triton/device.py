@@ -18,6 +18,7 @@ from functools import cached_property
 
 from ocannl.backend import Device, Event, Location, OutOfMemory, Queue
 from ocannl.base.errors import BackendError
+from ocannl_backend_triton.cuda_target import CudaTarget
 from ocannl_backend_triton.dlpack import Dtype, ImportedArray
 from ocannl_backend_triton.driver import (
     ACCESS_READ_WRITE,
@@ -32,7 +33,6 @@ from ocannl_backend_triton.driver import (
     MemPoolProps,
 )  # fmt: skip
 from ocannl_backend_triton.streams import StreamQueue, ThreadedStreamQueue
-from ocannl_backend_triton.target import CudaTarget
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)

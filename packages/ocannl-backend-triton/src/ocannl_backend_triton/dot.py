@@ -14,10 +14,10 @@ from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.affine import Cond, Sym
 from ocannl.ir.loops import Cast, Expr, Load, Update
 from ocannl.ir.precision import bfloat16
-from ocannl_backend_triton.block_layout import BlockAxis
+from ocannl_backend_triton.emitter_protocol import DotOperand, StatementEmitter
+from ocannl_backend_triton.loop_mapping import BlockAxis
 from ocannl_backend_triton.matrix_products import MatrixProduct
 from ocannl_backend_triton.scope import Guard, IndexText
-from ocannl_backend_triton.statement_emitter import DotOperand, StatementEmitter
 from ocannl_backend_triton.values import BlockValue
 
 GROUP_SIZE_M = 8  # rows of tiles per group of programs

@@ -7,7 +7,7 @@ import linecache
 from typing import Any
 
 from ocannl.backend import CompileError
-from ocannl_backend_triton.kernels import KernelModule
+from ocannl_backend_triton.kernel_module import KernelModule
 
 
 def load_module(module: KernelModule) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from ocannl.backend import CompileError, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.queue import CpuQueue
 from ocannl_backend_triton.exec_source import load_module
-from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Argument, KernelModule
+from ocannl_backend_triton.kernel_module import SCRATCH_REGION, STATICS_REGION, Argument, KernelModule
 from ocannl_backend_triton.serialization import Binaries, KernelPackage
 
 Array = np.ndarray[Any, Any]

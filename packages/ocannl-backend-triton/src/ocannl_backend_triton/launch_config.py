@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ocannl_backend_triton.target import CudaTarget
+from ocannl_backend_triton.cuda_target import CudaTarget
 
 MAX_STAGES = 4
 MIN_TILE = 32  # rows or columns of a shrunk matrix tile

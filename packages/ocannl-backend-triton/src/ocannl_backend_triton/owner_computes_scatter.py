@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import int32
+from ocannl_backend_triton.emitter_protocol import StatementEmitter
 from ocannl_backend_triton.owned_rows import OwnedRows
 from ocannl_backend_triton.scope import Guard, IndexText
-from ocannl_backend_triton.statement_emitter import StatementEmitter
 from ocannl_backend_triton.values import BlockValue
 
 MIN = BY_NAME["min"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ocannl.codegen import Document
 from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl_backend_triton.types import triton_type
 from ocannl_backend_triton.values import NO_AXES, Axes, BlockValue, strip_parentheses
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ocannl.backend import CompileError
-from ocannl_backend_triton.kernels import Argument, Kernel, KernelModule
+from ocannl_backend_triton.kernel_module import Argument, Kernel, KernelModule
 
 MAGIC = b"ocannl-triton 1\n"
 HEADER_LENGTH_BYTES = 8

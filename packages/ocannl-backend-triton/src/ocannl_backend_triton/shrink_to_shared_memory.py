@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from ocannl.backend import CompileError
 from ocannl.base.config import PRODUCTS
 from ocannl.ir.loops import Proc
-from ocannl_backend_triton.execution_target import Machine
-from ocannl_backend_triton.kernels import Kernel, KernelModule
+from ocannl_backend_triton.cuda_target import CudaTarget
+from ocannl_backend_triton.emit_module import generate_module
+from ocannl_backend_triton.kernel_module import Kernel, KernelModule
 from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, LaunchConfig
+from ocannl_backend_triton.machine import Machine
 from ocannl_backend_triton.serialization import Binaries, Binary
-from ocannl_backend_triton.source import generate_module
-from ocannl_backend_triton.target import CudaTarget
 
 
 def launch_configs(machine: Machine) -> list[LaunchConfig]:

@@ -20,9 +20,9 @@ import numpy as np
 from ocannl.backend import Device, Location
 from ocannl.backend.cpu.work_queue import QueueEvent, WorkQueue
 from ocannl.base.errors import BackendError
+from ocannl_backend_triton.cuda_target import CudaTarget
 from ocannl_backend_triton.dlpack import CUDA_DEVICE, Dtype, ExportedArray, ImportedArray, import_array
 from ocannl_backend_triton.driver import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING, Driver
-from ocannl_backend_triton.target import CudaTarget
 
 if TYPE_CHECKING:
     from ocannl.backend import Event

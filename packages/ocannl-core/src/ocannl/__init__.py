@@ -19,19 +19,19 @@ from ocannl.base import spelling as _spelling
 from ocannl.base.config import settings as settings
 from ocannl.base.config import use_backend as use_backend
 from ocannl.base.errors import *  # noqa: F403
-from ocannl.base.frames import checked as _checked
-from ocannl.base.frames import public as _public
-from ocannl.base.frames import publish as _publish
-from ocannl.infer.tensor_shape import TensorShape as _TensorShape
+from ocannl.base.traceback_filtering import checked as _checked
+from ocannl.base.traceback_filtering import public as _public
+from ocannl.base.traceback_filtering import publish as _publish
+from ocannl.infer.shape_view import TensorShape as _TensorShape
 from ocannl.ir.tnode import reset_ids as reset_ids
 from ocannl.lang import api as _lang
-from ocannl.lang import types as _types
+from ocannl.lang import dtypes as _types
 from ocannl.lang.api import *  # noqa: F403
 from ocannl.lang.blocks import BlockFunction as _Function
 from ocannl.lang.core.operators import Operators as _Operators
+from ocannl.lang.dtypes import *  # noqa: F403
 from ocannl.lang.ops.functions import *  # noqa: F403
 from ocannl.lang.ops.methods import Methods as _Methods
-from ocannl.lang.types import *  # noqa: F403
 from ocannl.runtime.context import Context as Context
 from ocannl.runtime.context import default_context as default_context
 from ocannl.runtime.evaluate import as_array as _as_array

@@ -32,7 +32,7 @@ from ocannl.ir.loops import (
     loop,
     row_major,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, MAX, MUL
 from ocannl.ir.precision import float32, int64
 from ocannl.ir.printer import print_proc

@@ -14,7 +14,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.fusion.inline_producers import inline_producers
 from ocannl.opt.memory.decide_placement import decide_placement
-from ocannl.opt.simplify.dead_code import eliminate_dead_code
+from ocannl.opt.simplify.eliminate_dead_code import eliminate_dead_code
 
 
 def node(label: str, *dims: int, role: Role = Role.RESULT, kind: Precision = float32) -> TNode:

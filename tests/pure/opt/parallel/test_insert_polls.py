@@ -35,7 +35,7 @@ from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.ir.work import work
 from ocannl.lower.lower import lower
-from ocannl.opt.memory.allocate import allocate_memory
+from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.evaluate import evaluate

@@ -8,7 +8,7 @@ from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.assign import Assign, Call, Comp, Piece, Read, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import AccessMode, Buf, Load, MemorySpace, Proc, Ref, Store, Update, loop
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, AND, MAX, MUL, Op
 from ocannl.ir.precision import Precision, float32, int32
 from ocannl.ir.printer import print_proc

@@ -15,7 +15,7 @@ from ocannl.backend.api import (
     SharedInt64,
     Tunable,
 )
-from ocannl.backend.hooks import hookimpl
+from ocannl.backend.hookspecs import hookimpl
 from ocannl.backend.saved_source import save_source
 from ocannl.base.errors import BackendUnavailable, CompileError, DeviceLost, OutOfMemory, Unsupported
 from ocannl.ir.capabilities import Capabilities

@@ -16,8 +16,8 @@ from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 
-from ocannl.backend.descriptors import describe, probe
 from ocannl.backend.discovery import GROUP, Candidate
+from ocannl.backend.plugin_loader import describe, probe
 from ocannl.backend.sandbox import run_isolated
 from ocannl.base.config import CACHE, CACHE_DIR, user_cache_folder
 from ocannl.base.errors import BackendError

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from ocannl.backend import descriptors, plugin_isolation
+from ocannl.backend import plugin_isolation, plugin_loader
 from ocannl.backend.api import Backend, BackendInfo
-from ocannl.backend.descriptors import describe, probe, raise_broken
 from ocannl.backend.discovery import Candidate, discover
+from ocannl.backend.plugin_loader import describe, probe, raise_broken
 from ocannl.base.config import BACKEND
 from ocannl.base.errors import (
     BackendApiMismatch,
@@ -155,7 +155,7 @@ def _load_named(name: str, requester: str) -> Backend:
 
 def open_backend(name: str, requester: str = "") -> Backend:
     """Loads the backend of this name without importing any other plugin."""
-    with descriptors.lock:
+    with plugin_loader.lock:
         if name in _backends:
             return _backends[name]
     candidates_by_name = discover()
@@ -181,7 +181,7 @@ def _raise_unknown(name: str, requester: str, candidates_by_name: dict[str, tupl
 
 
 def _load(info: BackendInfo, candidate: Candidate) -> Backend:
-    with descriptors.lock:
+    with plugin_loader.lock:
         if info.name not in _backends:
             try:
                 with import_lock:

@@ -12,8 +12,8 @@ from ocannl.backend.registry import open_backend
 from ocannl.ir.loops import Proc
 from ocannl.ir.printer import print_proc
 from ocannl.ir.verify import verify
+from ocannl.opt.pass_bisection import PassFailure, Replay, replay
 from ocannl.opt.pipeline import stage_after
-from ocannl.opt.replay import PassFailure, Replay, replay
 from ocannl.runtime import reproducer
 from ocannl.runtime.reproducer import Reproducer
 

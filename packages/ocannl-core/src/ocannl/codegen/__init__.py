@@ -1,7 +1,7 @@
 """A toolkit for backends that print text: documents, signatures, and programs cut into nests."""
 
 from ocannl.codegen.abi import MemoryRegion, Signature, holds_gil, pool_bufs, signature
-from ocannl.codegen.deduplicate import deduplicated
+from ocannl.codegen.identical_code_folding import deduplicated
 from ocannl.codegen.outlining import Nest, ParallelLoop, outline_nests, with_callees
 from ocannl.codegen.text_sections import Document, printable
 

@@ -61,7 +61,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ocannl.ir.loops import AccessMode, Buf, For, MemorySpace, Poll, Proc
-from ocannl.ir.names import identifier
+from ocannl.ir.name_mangling import identifier
 from ocannl.ir.stack_size import stack_bytes
 from ocannl.ir.walk import walk
 from ocannl.ir.work import work

@@ -8,10 +8,10 @@ from ocannl.infer.cell_count import CellCount
 from ocannl.infer.explain import refuse
 from ocannl.infer.mismatch import Mismatch, rows_differ
 from ocannl.infer.operation_node import Relation
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.size_equations import Product, attach
 from ocannl.infer.solve import propagate
 from ocannl.infer.spec import print_row_var
+from ocannl.infer.tensor_description import Provenance
 from ocannl.infer.terms import DimVar, Evidence, Owner, Row, Trail, find
 from ocannl.infer.transaction import finish_all, transaction
 from ocannl.infer.unify import join, set_size

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from ocannl.base.errors import ShapeError
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.operation_node import Relation
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.size_provenance import (
     equation_of,
     formula,
@@ -17,6 +16,7 @@ from ocannl.infer.size_provenance import (
     role_and_location,
     unit_source,
 )
+from ocannl.infer.tensor_description import Provenance
 from ocannl.infer.terms import Cause, DimVar, Evidence, Owner, Trail, find
 
 MAX_TENSORS = 6

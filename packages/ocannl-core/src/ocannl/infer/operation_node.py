@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 from ocannl.infer.logic import Logic
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.spec import KINDS, Coef, Kind, Label, RowSpec, ShapeSpec, print_shape
+from ocannl.infer.tensor_description import Provenance
 from ocannl.infer.terms import CapturedSize, DimVar, Owner, Row, print_row
 
 

@@ -17,10 +17,10 @@ from ocannl.infer.logic import Logic
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.operation_node import Relation
 from ocannl.infer.project import project
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.size_provenance import Reasons
 from ocannl.infer.solve import decide, propagate
 from ocannl.infer.spec import KINDS, Kind
+from ocannl.infer.tensor_description import Provenance
 from ocannl.infer.terms import (
     Axis,
     Cause,

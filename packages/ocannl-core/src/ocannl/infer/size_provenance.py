@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ocannl.infer.cell_count import CellCount
 from ocannl.infer.operation_node import Relation
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.rank_provenance import operations, rank_origin
 from ocannl.infer.size_equations import Product, Strided, Sum
 from ocannl.infer.spec import KINDS, Kind, Padding
+from ocannl.infer.tensor_description import Provenance
 from ocannl.infer.terms import DimVar, Evidence, Owner, find, resolve
 
 MAX_DEPTH = 4

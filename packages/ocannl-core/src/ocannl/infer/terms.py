@@ -18,8 +18,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.spec import KINDS, Kind
+from ocannl.infer.tensor_description import Provenance
 
 T = TypeVar("T")
 

@@ -7,12 +7,12 @@ from math import prod
 from typing import TypeVar
 from weakref import ref
 
-from ocannl.base.frames import user_line
 from ocannl.base.gc_pause import gc_paused
+from ocannl.base.traceback_filtering import user_line
 from ocannl.infer.defaults import Undecided
-from ocannl.infer.divergence import divergence
 from ocannl.infer.explain import explain
 from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.occurs_check import divergence
 from ocannl.infer.operation_node import Relation
 from ocannl.infer.solve import decide
 from ocannl.infer.terms import EMPTY, Cause, Owner, Row, Trail, find, resolve

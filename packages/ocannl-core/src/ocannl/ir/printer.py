@@ -42,7 +42,7 @@ from ocannl.ir.loops import (
     When,
     row_major,
 )
-from ocannl.ir.names import Namer, identifier
+from ocannl.ir.name_mangling import Namer, identifier
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import TNode
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ocannl.base import spelling
 from ocannl.base.errors import ArgumentError
-from ocannl.base.once import WriteOnce
+from ocannl.base.write_once import WriteOnce
 from ocannl.ir.precision import Precision
 
 _default_ids = count()

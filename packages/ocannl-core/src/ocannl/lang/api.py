@@ -6,8 +6,8 @@ from ocannl.lang.blocks import Block, op
 from ocannl.lang.core import graph
 from ocannl.lang.core.captured_sizes import Dim
 from ocannl.lang.core.context_vars import no_grad
-from ocannl.lang.core.dtypes import use_precision
-from ocannl.lang.core.leaves import from_file, node, placeholder, tensor
+from ocannl.lang.core.dtype_inference import use_precision
+from ocannl.lang.core.leaf_constructors import from_file, node, placeholder, tensor
 from ocannl.lang.core.literals import batch
 from ocannl.lang.core.parameter import param
 from ocannl.lang.core.symbols import Symbol, symbol

@@ -8,13 +8,13 @@ from typing import Any
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse, parse_shape
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import Shape, relate
+from ocannl.infer.shape_view import TensorShape
 from ocannl.infer.spec import Fixed, ShapeSpec
-from ocannl.infer.tensor_shape import TensorShape
+from ocannl.infer.tensor_description import Provenance
 from ocannl.lang.core.context_vars import no_grad, site
 from ocannl.lang.core.einsum_arguments import check_arity, split_names
-from ocannl.lang.core.leaves import placeholder
+from ocannl.lang.core.leaf_constructors import placeholder
 from ocannl.lang.core.tensor import Tensor
 
 

@@ -6,7 +6,7 @@ from ocannl.base.errors import CodeError
 from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.assign import Call, Comp, Convert, Index, Number, Read, Value, assigns
 from ocannl.ir.loops import AccessMode
-from ocannl.ir.names import identifier
+from ocannl.ir.name_mangling import identifier
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lower.coverage import overwrites
 

@@ -43,7 +43,7 @@ from ocannl.ir.loops import (
     loop,
     row_major,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, MAX, MIN, MUL, NEG, SUB, Op, neutral_element
 from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.tnode import TNode

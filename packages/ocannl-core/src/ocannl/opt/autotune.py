@@ -9,7 +9,7 @@ from typing import Protocol
 from ocannl.ir.accesses import memory_accesses
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import AccessMode, MemorySpace, Proc, Stmt
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.work import stmt_work
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import bound_names

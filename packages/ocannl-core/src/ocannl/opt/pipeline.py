@@ -19,19 +19,19 @@ from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
-from ocannl.opt.memory.allocate import allocate_memory, allocate_separately
+from ocannl.opt.memory.allocate_memory import allocate_memory, allocate_separately
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement, keep_all_nodes
-from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.prefetch import prefetch
+from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.parallel.split_reductions import split_reductions
 from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices, schedule
-from ocannl.opt.simplify.common_subexpressions import eliminate_common_subexpressions
-from ocannl.opt.simplify.dead_code import eliminate_dead_code
-from ocannl.opt.simplify.equal_arrays import eliminate_equal_arrays
+from ocannl.opt.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
+from ocannl.opt.simplify.eliminate_dead_code import eliminate_dead_code
+from ocannl.opt.simplify.eliminate_equal_arrays import eliminate_equal_arrays
 from ocannl.opt.simplify.simplify import simplify
 
 

@@ -16,10 +16,10 @@ import numpy as np
 from ocannl.backend.api import Backend, CompiledCode, Device, Location, Pool, Queue
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.base.log import logger
-from ocannl.codegen.deduplicate import canonical_text
+from ocannl.codegen.identical_code_folding import canonical_text
 from ocannl.codegen.outlining import outline_nests
 from ocannl.ir.loops import MemorySpace, Proc
-from ocannl.runtime import fingerprint
+from ocannl.runtime import source_fingerprint
 from ocannl.runtime.disk_cache import Record, open_cache
 
 ROUNDS = 12  # of interleaved samples, one per program
@@ -64,8 +64,8 @@ class Benchmark:
         """Returns the cache key: a hash of everything that determines the candidates and their run times."""
         backend = self.autotuner.backend
         parts = [
-            fingerprint.package_fingerprint("ocannl"),
-            fingerprint.package_fingerprint(type(backend).__module__.partition(".")[0]),
+            source_fingerprint.package_fingerprint("ocannl"),
+            source_fingerprint.package_fingerprint(type(backend).__module__.partition(".")[0]),
             backend.name,
             backend.version,
             backend.capabilities.canonical(),

@@ -225,7 +225,7 @@ def _drafted(request: _Request, backend: Backend, stopwatch: _Stopwatch, autotun
         if checks == "ends":
             check(proc, "placed")
     except Exception as error:
-        from ocannl.opt.replay import is_defect
+        from ocannl.opt.pass_bisection import is_defect
         from ocannl.runtime import recovery
 
         if not is_defect(error):
@@ -240,7 +240,7 @@ def _drafted(request: _Request, backend: Backend, stopwatch: _Stopwatch, autotun
         try:
             variants = fastest_variants(proc, backend, benchmark)
         except Exception as error:
-            from ocannl.opt.replay import is_defect
+            from ocannl.opt.pass_bisection import is_defect
             from ocannl.runtime import recovery
 
             if not is_defect(error):

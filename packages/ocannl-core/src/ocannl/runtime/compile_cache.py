@@ -16,7 +16,7 @@ from ocannl.base.log import logger
 from ocannl.ir.canon import Canonical
 from ocannl.ir.loops import AccessMode, Fact
 from ocannl.ir.tnode import Placement
-from ocannl.runtime import fingerprint
+from ocannl.runtime import source_fingerprint
 from ocannl.runtime.disk_cache import Record, open_cache
 from ocannl.runtime.program import Link, Program
 
@@ -44,8 +44,8 @@ def key(canon: Canonical, name: str, backend: Backend, plans: str) -> str:
     """Returns the cache key: a hash of everything that determines the generated code. `plans` identifies the source of
     the plans."""
     parts = [
-        fingerprint.package_fingerprint("ocannl"),
-        fingerprint.package_fingerprint(type(backend).__module__.partition(".")[0]),
+        source_fingerprint.package_fingerprint("ocannl"),
+        source_fingerprint.package_fingerprint(type(backend).__module__.partition(".")[0]),
         backend.name,
         backend.version,
         backend.capabilities.canonical(),

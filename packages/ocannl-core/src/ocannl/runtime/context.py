@@ -24,11 +24,11 @@ from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, 
 from ocannl.base.forks import replace_after_fork
 from ocannl.ir.assign import Comp, assigns
 from ocannl.ir.loops import AccessMode
-from ocannl.ir.names import Namer, identifier
+from ocannl.ir.name_mangling import Namer, identifier
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import graph
 from ocannl.lang.record.code import Elaborated
-from ocannl.runtime import host
+from ocannl.runtime import host_conversion
 from ocannl.runtime.benchmark import Autotuner
 from ocannl.runtime.checked_routine import CheckedRoutine, nodes_to_keep
 from ocannl.runtime.compile import Job, compile_programs
@@ -286,7 +286,7 @@ class Context:
             if device_array is not None:
                 self.arrays.copy_from_device(node, *device_array)
                 return
-            self._upload(node, host.array_for_node(value, node.label, node.dims, node.precision, node.where))
+            self._upload(node, host_conversion.array_for_node(value, node.label, node.dims, node.precision, node.where))
 
     def _upload(self, node: TNode, array: np.ndarray[Any, Any]) -> None:
         """Uploads an array; copies it first if the queue is asynchronous, as the caller may modify it."""

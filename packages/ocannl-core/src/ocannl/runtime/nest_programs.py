@@ -23,7 +23,7 @@ from ocannl.ir.loops import (
     Update,
     row_major,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.precision import int64
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.walk import walk

@@ -29,9 +29,9 @@ import numpy as np
 from ocannl.base.errors import BackendError, CodeError
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import AccessMode, Proc
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.tnode import TNode
-from ocannl.runtime.execution_context import ExecutionContext
+from ocannl.runtime.context_protocol import ExecutionContext
 from ocannl.runtime.memory_traffic import traffic
 from ocannl.runtime.nest_programs import MeasuredNest, NestProgram, partition
 from ocannl.runtime.program import Program, links

@@ -15,13 +15,13 @@ from ocannl.backend.api import Backend, CompiledCode
 from ocannl.backend.discovery import core_version
 from ocannl.base.config import ON_DEFECT, TRACEBACK, VERIFY
 from ocannl.base.errors import CompileError, DefectWarning, VerifyError
-from ocannl.base.frames import warn_user
 from ocannl.base.log import logger
 from ocannl.base.plugins import exception_summary
+from ocannl.base.traceback_filtering import warn_user
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import TNode
+from ocannl.opt.pass_bisection import REQUIRED_PASSES, Check, PassFailure, Replay, is_defect, plain_variants, replay
 from ocannl.opt.pipeline import optimize
-from ocannl.opt.replay import REQUIRED_PASSES, Check, PassFailure, Replay, is_defect, plain_variants, replay
 from ocannl.opt.schedule.schedule import PlanChoices
 from ocannl.runtime import reproducer
 

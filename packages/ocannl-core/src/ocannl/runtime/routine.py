@@ -17,7 +17,7 @@ from ocannl.base.config import TRACE
 from ocannl.base.errors import BackendError, CodeError, DataError
 from ocannl.ir.affine import Sym
 from ocannl.ir.tnode import Decision, TNode
-from ocannl.runtime.execution_context import ExecutionContext
+from ocannl.runtime.context_protocol import ExecutionContext
 from ocannl.runtime.profile import Profile, profile
 from ocannl.runtime.program import Program, Stages
 from ocannl.runtime.trace import with_trace

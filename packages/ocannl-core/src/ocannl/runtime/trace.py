@@ -18,7 +18,7 @@ from ocannl.ir.loops import AccessMode, Body, Buf, For, If, Proc, Store, Update
 from ocannl.ir.printer import format_stmt
 from ocannl.ir.tnode import TNode
 from ocannl.lower.lower import lower
-from ocannl.runtime.execution_context import ExecutionContext
+from ocannl.runtime.context_protocol import ExecutionContext
 from ocannl.runtime.program import Program
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Plots of training runs and model predictions; require matplotlib (extra `viz`)."""
 
 from ocannl.show.curves import curve, learning
+from ocannl.show.figure import page, save
 from ocannl.show.grid import image_grid
-from ocannl.show.page import page, save
 
 __all__ = ["curve", "image_grid", "learning", "page", "save"]

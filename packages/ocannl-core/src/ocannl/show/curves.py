@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ocannl.show.page import INK, PALE
+from ocannl.show.figure import INK, PALE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

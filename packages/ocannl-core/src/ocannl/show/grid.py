@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ocannl.show.page import ALARM
+from ocannl.show.figure import ALARM
 
 if TYPE_CHECKING:
     import numpy as np

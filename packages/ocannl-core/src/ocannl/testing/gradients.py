@@ -15,7 +15,7 @@ from ocannl.ir.assign import Comp, nodes
 from ocannl.ir.precision import float64
 from ocannl.ir.tnode import TNode
 from ocannl.lang.core import graph
-from ocannl.lang.core.leaves import embed, tensor
+from ocannl.lang.core.leaf_constructors import embed, tensor
 from ocannl.lang.core.literals import as_array
 from ocannl.lang.core.parameter import param
 from ocannl.lang.core.tensor import Tensor

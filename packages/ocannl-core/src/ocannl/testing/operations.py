@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.base.errors import CodeError
-from ocannl.lang.core.leaves import tensor
+from ocannl.lang.core.leaf_constructors import tensor
 from ocannl.lang.core.parameter import param
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.declare.catalogue import OperationRow, row_of_declaration

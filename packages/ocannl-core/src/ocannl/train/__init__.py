@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from ocannl.base import spelling as _spelling
-from ocannl.base.frames import checked as _checked
-from ocannl.base.frames import public as _public
-from ocannl.base.frames import publish as _publish
+from ocannl.base.traceback_filtering import checked as _checked
+from ocannl.base.traceback_filtering import public as _public
+from ocannl.base.traceback_filtering import publish as _publish
 from ocannl.train.adam import adam, adamw
 from ocannl.train.fit import Fitted, fit
 from ocannl.train.parallel import DataParallel, all_reduce

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.precision import Precision, float32, float64, promote
-from ocannl.lang.core.formulas import Term, apply, convert
-from ocannl.lang.core.leaves import node, state_like
+from ocannl.lang.core.leaf_constructors import node, state_like
+from ocannl.lang.core.symbolic_terms import Term, apply, convert
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.elementwise_decorator import cellwise
 from ocannl.lang.ops.primitives import PRIMITIVES

@@ -8,7 +8,7 @@ from typing import Any
 
 from ocannl.base.errors import ArgumentError, CodeError
 from ocannl.ir.precision import float32, float64, int32
-from ocannl.lang.core.leaves import embed, node
+from ocannl.lang.core.leaf_constructors import embed, node
 from ocannl.lang.core.literals import is_bool, is_number, python_number
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor

@@ -16,7 +16,7 @@ from ocannl.ir.assign import Assign, Call, Piece, Read, Seq, Value, assigns
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32, int32
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang.core.leaves import node
+from ocannl.lang.core.leaf_constructors import node
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.einsum import maximum
 from ocannl.lang.ops.elementwise import isfinite as is_finite

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.ir.precision import float32, promote
-from ocannl.lang.core.formulas import convert
-from ocannl.lang.core.leaves import state_like
+from ocannl.lang.core.leaf_constructors import state_like
+from ocannl.lang.core.symbolic_terms import convert
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.elementwise_decorator import cellwise
 from ocannl.lang.record.code import Code, seq, titled

@@ -15,7 +15,7 @@ from loop_programs.random_groups import with_scheduled_group
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, Apply, Buf, Const, Load, MemorySpace, Proc, Ref, Store, Update, loop, row_major
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, BY_NAME, MAX
 from ocannl.ir.precision import float32, int32
 from ocannl.ir.tnode import Role, TNode

@@ -12,7 +12,7 @@ from loop_programs.random_groups import Made, group, plain_plan, tiled_plan, wit
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import For, Mode, Update, When
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.printer import print_proc
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk

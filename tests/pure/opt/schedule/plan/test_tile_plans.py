@@ -33,7 +33,7 @@ from ocannl.ir.loops import (
     loop,
     row_major,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, AND, BY_NAME, MAX, MUL, Op
 from ocannl.ir.precision import Precision, bfloat16, float32, float64, int32
 from ocannl.ir.printer import print_proc

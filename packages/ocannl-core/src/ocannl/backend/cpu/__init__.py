@@ -1,8 +1,8 @@
 """Runtime support for native CPU backends: devices, queues, threads and entry points."""
 
 from ocannl.backend.cpu.device import CpuDevice, caches, cores, devices
-from ocannl.backend.cpu.native import NativeCode, Package, Source, backend_version, refuse_overlap, validate
 from ocannl.backend.cpu.native_backend import NativeBackend, native_capabilities
+from ocannl.backend.cpu.native_code import NativeCode, Package, Source, backend_version, refuse_overlap, validate
 from ocannl.backend.cpu.thread_pool import ThreadPoolCode
 
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ocannl.backend.api import CompiledCode, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, caches, devices
-from ocannl.backend.cpu.native import NativeCode, validate
+from ocannl.backend.cpu.native_code import NativeCode, validate
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 from ocannl.ir.precision import Precision

@@ -11,7 +11,7 @@ import numpy as np
 from ocannl.backend.api import Backend, BackendInfo, CompiledCode, Device, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.queue import CpuQueue
-from ocannl.backend.hooks import hookimpl
+from ocannl.backend.hookspecs import hookimpl
 from ocannl.backend.reference.vectorization import Analysis, analyse
 from ocannl.backend.reference.vectorized_interpreter import bind
 from ocannl.base.errors import CompileError

@@ -48,7 +48,7 @@ from ocannl.ir.loops import (
     Var,
     When,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl.ir.walk import Node, children, walk
 

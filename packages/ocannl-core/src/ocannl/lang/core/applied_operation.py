@@ -13,10 +13,10 @@ from ocannl.ir.loops import row_major
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang.core.formulas import Hole, Term, convert
 from ocannl.lang.core.operation import Operation, Rule
 from ocannl.lang.core.slots import IndirectAxis, NullSlot, Slot, SlotAssign, elaborate
-from ocannl.lang.core.tensor_like import TensorLike
+from ocannl.lang.core.symbolic_terms import Hole, Term, convert
+from ocannl.lang.core.tensor_protocol import TensorLike
 
 T = TypeVar("T", bound=TensorLike)
 

@@ -19,7 +19,7 @@ from ocannl.infer.logic import Logic
 from ocannl.infer.spec import AxisSpec, Fixed, ShapeSpec, Window, axis_labels
 from ocannl.lang.core import graph
 from ocannl.lang.core.operation import Operation
-from ocannl.lang.core.tensor_like import TensorLike
+from ocannl.lang.core.tensor_protocol import TensorLike
 
 FAN_IN, FAN_OUT = "fan_in", "fan_out"
 

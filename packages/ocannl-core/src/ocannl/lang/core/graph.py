@@ -12,11 +12,11 @@ from ocannl.infer.shape import finish
 from ocannl.ir.assign import Assign, Number
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.fill import fill
-from ocannl.lang.core.formulas import Hole
 from ocannl.lang.core.paths import unique
 from ocannl.lang.core.random import RandomInitializer, Stream, assign_streams, numbered
 from ocannl.lang.core.slots import SlotAssign, elaborate
-from ocannl.lang.core.tensor_like import TensorLike
+from ocannl.lang.core.symbolic_terms import Hole
+from ocannl.lang.core.tensor_protocol import TensorLike
 from ocannl.lang.record.code import Code, Step
 
 T = TypeVar("T", bound=TensorLike)

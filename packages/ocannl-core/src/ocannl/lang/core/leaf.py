@@ -12,7 +12,7 @@ from ocannl.infer.shape import Shape
 from ocannl.infer.spec import KINDS, Fixed
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import Contents, Role, TNode
-from ocannl.lang.core import dtypes
+from ocannl.lang.core import dtype_inference
 from ocannl.lang.core.context_vars import CallSite, checked_label
 from ocannl.lang.core.tensor import Tensor, use_site
 
@@ -54,7 +54,7 @@ def leaf(
 ) -> Tensor:
     """A tensor without an operation; if `kind` is None, its data type is open."""
     result: Tensor
-    typing = dtypes.leaf_dtype(kind, gradient=gradient, has_gradient=has_gradient)
+    typing = dtype_inference.leaf_dtype(kind, gradient=gradient, has_gradient=has_gradient)
     attributes = role, lambda: result.dims, lambda: typing.settle(use_site)
     node = TNode(name.label, *attributes, contents=contents, where=name.where)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.infer.explain import refuse
 from ocannl.infer.logic import pointwise
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import relate
 from ocannl.infer.spec import KINDS
+from ocannl.infer.tensor_description import Provenance
 from ocannl.infer.terms import resolve
 from ocannl.ir.precision import Precision, precision
 from ocannl.ir.tnode import Contents, Role

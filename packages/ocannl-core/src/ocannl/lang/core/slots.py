@@ -19,7 +19,7 @@ from ocannl.ir.assign import Assign, Call, Convert, Index, IndirectIndex, Origin
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.precision import float64
 from ocannl.ir.projections import Projection, Projections, is_injective
-from ocannl.lang.core.formulas import (
+from ocannl.lang.core.symbolic_terms import (
     AxisIndex,
     Hole,
     ShiftedRead,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.affine import Sym, SymKind
-from ocannl.ir.names import identifier
+from ocannl.ir.name_mangling import identifier
 from ocannl.lang.core.operators import Operators
 
 if TYPE_CHECKING:

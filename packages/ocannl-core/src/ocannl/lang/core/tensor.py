@@ -13,17 +13,17 @@ import numpy as np
 
 from ocannl.base import spelling
 from ocannl.base.errors import ArgumentError, CodeError, DataError
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import Shape
-from ocannl.infer.tensor_shape import TensorShape
+from ocannl.infer.shape_view import TensorShape
+from ocannl.infer.tensor_description import Provenance
 from ocannl.ir.assign import Assign, Index, Number, Origin
 from ocannl.ir.precision import Precision, int32, precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang.core import dtypes, graph
+from ocannl.lang.core import dtype_inference, graph
 from ocannl.lang.core.applied_operation import Application, describe
 from ocannl.lang.core.context_vars import checked_label, enclosing_call, gradients_enabled, site
-from ocannl.lang.core.dtypes import DtypeInference
+from ocannl.lang.core.dtype_inference import DtypeInference
 from ocannl.lang.core.fans import Weight, record_uses
 from ocannl.lang.core.fill import fill
 from ocannl.lang.core.operation import Operation
@@ -145,7 +145,7 @@ class Tensor(Operators["Tensor"]):
                 raise CodeError(f"`{self.label}` has no gradient: {reason} built inside oc.no_grad()")
             return None
         if self._gradient is None:
-            typing = dtypes.gradient_dtype(self.typing)
+            typing = dtype_inference.gradient_dtype(self.typing)
             attributes = Role.GRADIENT, lambda: self.dims, lambda: typing.settle(use_site)
             node = TNode("", *attributes, gradient_of=self.node, where=self.node.where)
             self._gradient = Tensor(node, lambda _: self.emit(), typing.bind(node))
@@ -389,7 +389,7 @@ def apply(
     inputs = tuple(operands)
     call_site = site()
     result: Tensor
-    typing = dtypes.result_dtype(operation, inputs, recorder.get() is not None)
+    typing = dtype_inference.result_dtype(operation, inputs, recorder.get() is not None)
     is_differentiable = operation.gradient is not None and typing.is_float and any(t.has_gradient for t in inputs)
 
     if not typing.is_float and operation.name not in COMPARISONS:

@@ -19,7 +19,7 @@ from ocannl.lang.declare.conditions import (
     size,
     value,
 )
-from ocannl.lang.declare.hooks import hookimpl
+from ocannl.lang.declare.hookspecs import hookimpl
 from ocannl.lang.declare.inputs import Count, Input, at_least, at_most, between, exactly
 from ocannl.lang.declare.samples import Draw, Sample, sample
 from ocannl.lang.declare.settings import Setting, follows

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from ocannl.base.errors import CodeError
-from ocannl.lang.core.formulas import Term, tree_of
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import Operation, ResultType, Slots
+from ocannl.lang.core.symbolic_terms import Term, tree_of
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.declare.axes import with_earlier_outputs
 from ocannl.lang.declare.conditions import Arguments, Condition

@@ -12,7 +12,7 @@ from ocannl.base import plugins
 from ocannl.base.errors import PluginError
 from ocannl.base.plugins import PROJECT, exception_summary
 from ocannl.lang.declare.declaration import Declaration
-from ocannl.lang.declare.hooks import API_VERSION, GROUP, OperationHooks
+from ocannl.lang.declare.hookspecs import API_VERSION, GROUP, OperationHooks
 
 
 def entry_points_by_name() -> dict[str, tuple[EntryPoint, ...]]:

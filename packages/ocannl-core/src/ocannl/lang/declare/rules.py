@@ -21,9 +21,9 @@ from typing import Any
 from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Call, Number
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang.core.formulas import Hole, Term, Tree, tree_of
 from ocannl.lang.core.operation import Slots, current_slots
 from ocannl.lang.core.slots import Slot, SlotAssign
+from ocannl.lang.core.symbolic_terms import Hole, Term, Tree, tree_of
 from ocannl.lang.declare.conditions import Arguments
 from ocannl.lang.declare.declaration import Declaration
 

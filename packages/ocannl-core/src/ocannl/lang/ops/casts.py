@@ -9,10 +9,10 @@ from ocannl.infer.logic import pointwise
 from ocannl.ir.assign import Index
 from ocannl.ir.ops import Domain, Op
 from ocannl.ir.precision import Family, Precision, float32, int32, precision
-from ocannl.lang.core.formulas import convert
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import convert
 from ocannl.lang.core.tensor import COMPARISONS, Tensor, apply
 
 

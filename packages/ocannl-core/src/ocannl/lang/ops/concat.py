@@ -9,13 +9,13 @@ from ocannl.base.errors import CodeError, DataError
 from ocannl.infer.logic import EQUAL, Logic
 from ocannl.infer.logic import einsum as einsum_logic
 from ocannl.infer.parse import parse
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import relate
 from ocannl.infer.spec import Kind
+from ocannl.infer.tensor_description import Provenance
 from ocannl.ir.ops import ADD
 from ocannl.lang.core.context_vars import composite, enclosing_call, site
 from ocannl.lang.core.einsum_arguments import check_arity, split_names
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.literals import axis_kind, is_literal
 from ocannl.lang.core.operation import Operation, Slots, contraction
 from ocannl.lang.core.operators import REGISTRY, Operators

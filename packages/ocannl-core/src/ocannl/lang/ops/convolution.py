@@ -15,7 +15,7 @@ import numpy as np
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.explain import table
 from ocannl.lang.core.context_vars import composite
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor

@@ -16,13 +16,13 @@ from ocannl.infer.parse import parse
 from ocannl.infer.spec import Concat, Spec
 from ocannl.ir.affine import Sym
 from ocannl.ir.ops import ADD, BY_NAME, OPS, Op
-from ocannl.lang.core import formulas
+from ocannl.lang.core import symbolic_terms
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.einsum_arguments import check_arity, split_names
-from ocannl.lang.core.formulas import Term
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import contraction
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.primitives import PRIMITIVES, PYTHON_NAMES
@@ -108,9 +108,9 @@ def _combiner(name: object, operands: int) -> Callable[..., Term]:
         return lambda x: x
     op = BY_NAME.get(OP_NAMES.get(name, name)) if isinstance(name, str) else None
     if op is not None and op.arity == operands:
-        return lambda *xs: formulas.apply(op.name, *xs)
+        return lambda *xs: symbolic_terms.apply(op.name, *xs)
     if op is not None and op.monoid:
-        return lambda *xs: fold(lambda x, y: formulas.apply(op.name, x, y), xs)
+        return lambda *xs: fold(lambda x, y: symbolic_terms.apply(op.name, x, y), xs)
     names = ", ".join(o.name for o in OPS if o.arity == operands or (o.monoid and o.arity == 2))
     raise CodeError(f"combine={name!r} is not a primitive of {operands} operands; these are {names}")
 

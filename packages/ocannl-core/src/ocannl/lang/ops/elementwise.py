@@ -9,9 +9,9 @@ from typing import Any
 from ocannl.base.errors import CodeError
 from ocannl.ir.ops import Domain
 from ocannl.lang.core.context_vars import composite
-from ocannl.lang.core.formulas import Term, apply
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import Term, apply
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.einsum import maximum, minimum
 from ocannl.lang.ops.elementwise_decorator import formula

@@ -19,10 +19,10 @@ from typing import Any
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import Logic, pointwise
 from ocannl.ir.ops import ADD, Domain
-from ocannl.lang.core.formulas import Term, tree_of
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import Operation, ResultType, Slots, contraction
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import Term, tree_of
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.primitives import LABEL, elementwise_shapes
 

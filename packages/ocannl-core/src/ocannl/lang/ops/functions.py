@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.ops import (
-    axis_operations,
+    along_axis,
     casts,
     concat,
     convolution,
@@ -27,7 +27,7 @@ from ocannl.lang.ops import (
 from ocannl.lang.ops.methods import attach
 
 REGISTERING_MODULES = (
-    axis_operations, casts, concat, convolution, einsum, elementwise, index_tensors, indexing, linalg, losses,
+    along_axis, casts, concat, convolution, einsum, elementwise, index_tensors, indexing, linalg, losses,
     primitives, reductions, sampling, scans, softmax, threefry,
 )  # fmt: skip
 """The modules that fill the registry."""

@@ -10,10 +10,10 @@ from ocannl.base.errors import DataError
 from ocannl.infer.logic import Logic
 from ocannl.infer.spec import Label, RowSpec, ShapeSpec, Spec
 from ocannl.ir.precision import Precision, int32, precision
-from ocannl.lang.core.formulas import AxisIndex, Term
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import AxisIndex, Term
 from ocannl.lang.core.tensor import Tensor, apply
 
 _AXIS = Logic("iota", Spec((), ShapeSpec(output=RowSpec(trail=(Label("n"),)))), ())

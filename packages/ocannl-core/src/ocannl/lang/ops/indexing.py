@@ -8,11 +8,11 @@ from ocannl.infer.parse import parse
 from ocannl.infer.terms import resolve
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import precision
-from ocannl.lang.core.formulas import Term
-from ocannl.lang.core.formulas import apply as term
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import Term
+from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.index_tensors import iota
 

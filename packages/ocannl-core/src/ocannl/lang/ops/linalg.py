@@ -10,12 +10,12 @@ from ocannl.base.errors import CodeError
 from ocannl.infer.logic import einsum as einsum_logic
 from ocannl.infer.parse import parse
 from ocannl.lang.core.context_vars import composite
-from ocannl.lang.core.formulas import Term
-from ocannl.lang.core.formulas import apply as term
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import Term
+from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.einsum import einsum
 from ocannl.lang.ops.index_tensors import indices

@@ -16,12 +16,12 @@ from ocannl.infer.parse import parse
 from ocannl.infer.spec import Spec
 from ocannl.ir.ops import ADD
 from ocannl.lang.core.context_vars import composite
-from ocannl.lang.core.formulas import Term
-from ocannl.lang.core.formulas import apply as term
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.literals import is_bool, is_number
 from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import Term
+from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.elementwise import log1p, sigmoid
 from ocannl.lang.ops.elementwise_decorator import formula

@@ -11,11 +11,11 @@ from ocannl.base.errors import CodeError
 from ocannl.infer.logic import pointwise
 from ocannl.ir.assign import Call, Number
 from ocannl.ir.ops import OPS, Domain, Op
-from ocannl.lang.core import formulas
-from ocannl.lang.core.formulas import AxisIndex, Term, Tree
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core import symbolic_terms
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import AxisIndex, Term, Tree
 from ocannl.lang.core.tensor import Tensor, apply
 
 PYTHON_NAMES = {"not": "not_", "and": "and_", "or": "or_"}
@@ -33,9 +33,9 @@ def _primitive(op: Op) -> Callable[..., Any]:
     operation = contraction(
         name,
         pointwise(op.arity),
-        lambda *xs: formulas.apply(op.name, *xs),
+        lambda *xs: symbolic_terms.apply(op.name, *xs),
         None,
-        differentiable=formulas.is_differentiable(op),
+        differentiable=symbolic_terms.is_differentiable(op),
         result_type=ResultType(domain=op.domain, weak_operands=_WEAK.get(op.name, frozenset())),
         text=_call_format(op),
     )
@@ -45,7 +45,7 @@ def _primitive(op: Op) -> Callable[..., Any]:
             takes = f"oc.{name} takes {op.arity} operand{'s' * (op.arity > 1)}, {', '.join(_operand_names(op))}"
             raise CodeError(f"{takes}, not {len(inputs)}")
         if any(isinstance(i, Term) for i in inputs):
-            return formulas.apply(op.name, *inputs)
+            return symbolic_terms.apply(op.name, *inputs)
         return apply(operation, [embed(i) for i in inputs], label=label)
 
     function.__name__ = function.__qualname__ = name
@@ -98,7 +98,7 @@ def _derivatives(op: Op) -> Iterator[str]:
     """The gradient of each operand, in terms of `g`, the value `v` and the operands."""
     names = ("g", "v", *_operand_names(op))
     leaves = [Term(AxisIndex(n, 0)) for n in range(len(names))]  # leaf n stands for variable `names[n]`
-    for name, rule in zip(_operand_names(op), formulas.DERIVATIVES.get(op.name, ()), strict=False):
+    for name, rule in zip(_operand_names(op), symbolic_terms.DERIVATIVES.get(op.name, ()), strict=False):
         formula = "nothing" if rule is None else f"`{_formula_text(rule(*leaves).tree, names)}`"
         yield formula if op.arity == 1 else f"to `{name}` {formula}"
 

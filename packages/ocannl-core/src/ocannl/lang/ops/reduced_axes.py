@@ -18,9 +18,9 @@ from ocannl.infer.spec import Spec
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
 from ocannl.lang.core.einsum_arguments import check_arity, split_names
-from ocannl.lang.core.formulas import Term
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import ResultType, contraction
+from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.einsum import einsum_text, refuse_concat
 

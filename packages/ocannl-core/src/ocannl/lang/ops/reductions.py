@@ -11,11 +11,11 @@ from ocannl.base.errors import CodeError
 from ocannl.infer.logic import pointwise
 from ocannl.ir.ops import ADD, AND, MAX, MIN, MUL, OR
 from ocannl.ir.precision import Precision, float32, int32
-from ocannl.lang.core import formulas
+from ocannl.lang.core import symbolic_terms
 from ocannl.lang.core.context_vars import composite
-from ocannl.lang.core.formulas import Term
 from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.einsum import stop_gradient
 from ocannl.lang.ops.elementwise import root_
@@ -95,7 +95,7 @@ def count_nonzero(x: object, spec: str | None = None, **names: Any) -> Tensor:
 
 
 def _is_nonzero(v: Term) -> Term:
-    return formulas.apply("where", formulas.apply("ne", v, 0), 1, 0)
+    return symbolic_terms.apply("where", symbolic_terms.apply("ne", v, 0), 1, 0)
 
 
 @composite
@@ -168,7 +168,7 @@ def _mean_of_counted(axes: ReducedAxes) -> Tensor:
 
     def masked(cell: Callable[[Term], object], kind: Precision | None, differentiable: bool) -> ReducedAxes:
         def body(v: Term, *counted: Term) -> Term:
-            return formulas.apply("where", functools.reduce(lambda a, b: a & b, counted), cell(v), 0.0)
+            return symbolic_terms.apply("where", functools.reduce(lambda a, b: a & b, counted), cell(v), 0.0)
 
         operation = contraction("counted", pointwise(1 + len(masks)), body, None, differentiable=differentiable,
                                 result_type=ResultType(kind, weak_operands=weak))  # fmt: skip
@@ -178,7 +178,7 @@ def _mean_of_counted(axes: ReducedAxes) -> Tensor:
     number = replace(masked(lambda v: 1.0, float32, False), captures={}).reduce(ADD, "sum")
 
     def quotient(v: Term, n: Term) -> Term:
-        return v / formulas.apply("max", n, 1.0)
+        return v / symbolic_terms.apply("max", n, 1.0)
 
     kind = ResultType(axes.x.typing.as_operand)
     return apply(contraction("mean", pointwise(2), quotient, None, text="{0} / {1}", result_type=kind), [total, number])
@@ -207,7 +207,7 @@ def _square(v: Term) -> Term:
 
 
 def _magnitude(v: Term) -> Term:
-    return formulas.apply("abs", v)
+    return symbolic_terms.apply("abs", v)
 
 
 _NORMS = {1: (ADD, _magnitude), 2: (ADD, _square), float("inf"): (MAX, _magnitude)}

@@ -23,16 +23,16 @@ from ocannl.ir.ops import ADD
 from ocannl.ir.precision import Precision, float32, float64, int32, int64, precision, uint32, uint64
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang import blocks
-from ocannl.lang.core import dtypes, formulas
+from ocannl.lang.core import dtype_inference, symbolic_terms
 from ocannl.lang.core.applied_operation import Application
 from ocannl.lang.core.context_vars import composite, site
-from ocannl.lang.core.formulas import Term
 from ocannl.lang.core.leaf import LeafName, leaf
-from ocannl.lang.core.leaves import NO_AXES, embed
+from ocannl.lang.core.leaf_constructors import NO_AXES, embed
 from ocannl.lang.core.literals import HostArray, is_bool, is_number, python_number
 from ocannl.lang.core.operation import Operation, ResultType, Slots
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.random import Distribution, RandomInitializer, Sampling, Stream, refuse_integers, significand_bits
+from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.initializers import full
@@ -65,17 +65,18 @@ class RandomBits:
         """Word `number` of the `count` words of this element; `count` is 1, 2 or 4."""
         *key, ordinal, call = self.operands
         log2_per_block = 2 - (count.bit_length() - 1)
-        low, high = (formulas.apply("right_shift", self.index, n + log2_per_block) for n in (0, 32))
-        first = formulas.apply("bitwise_and", self.index, (1 << log2_per_block) - 1) * count
-        return formulas.apply("threefry4x32_20", *key, low, high, ordinal, call, first + number)
+        low, high = (symbolic_terms.apply("right_shift", self.index, n + log2_per_block) for n in (0, 32))
+        first = symbolic_terms.apply("bitwise_and", self.index, (1 << log2_per_block) - 1) * count
+        return symbolic_terms.apply("threefry4x32_20", *key, low, high, ordinal, call, first + number)
 
     def unit(self, bits: int, number: int = 0, count: int = 1) -> Term:
         """Uniform number `number` of `count` numbers in [0, 1), a multiple of `2**-bits`."""
         if bits <= 32:
-            return formulas.convert(formulas.apply("right_shift", self(number, count), 32 - bits), float32) * 2.0**-bits
+            word = symbolic_terms.apply("right_shift", self(number, count), 32 - bits)
+            return symbolic_terms.convert(word, float32) * 2.0**-bits
         high, low = self(2 * number, 2 * count), self(2 * number + 1, 2 * count)
-        top = formulas.convert(high, float64) * 2.0 ** (bits - 32)
-        return (top + formulas.convert(formulas.apply("right_shift", low, 64 - bits), float64)) * 2.0**-bits
+        top = symbolic_terms.convert(high, float64) * 2.0 ** (bits - 32)
+        return (top + symbolic_terms.convert(symbolic_terms.apply("right_shift", low, 64 - bits), float64)) * 2.0**-bits
 
 
 def calls() -> Tensor:
@@ -86,7 +87,7 @@ def calls() -> Tensor:
     def emit(t: Tensor) -> Shape:
         return Shape.leaf(t.provenance, role=Role.STATE.value, batch=[], input=[], output=[])
 
-    typing = dtypes.leaf_dtype(uint32).bind(node)
+    typing = dtype_inference.leaf_dtype(uint32).bind(node)
     return Tensor(node, emit, typing, application=Application(_COUNT_CALLS, (), {}))
 
 
@@ -193,9 +194,9 @@ def normal(
 
     def formula(random: RandomBits, _: Term) -> Term:
         bits = max(significand_bits(random.kind), 24)
-        first, second = (formulas.convert(random.unit(bits, n, 2), float64) for n in range(2))
-        radius = formulas.apply("sqrt", -2.0 * formulas.apply("log", 1.0 - first))
-        standard = radius * formulas.apply("cos", (2.0 * math.pi) * second)
+        first, second = (symbolic_terms.convert(random.unit(bits, n, 2), float64) for n in range(2))
+        radius = symbolic_terms.apply("sqrt", -2.0 * symbolic_terms.apply("log", 1.0 - first))
+        standard = radius * symbolic_terms.apply("cos", (2.0 * math.pi) * second)
         return standard * float((mean + std) - mean) + float(mean)
 
     return _draw("normal", like, formula, kind, key, counter, label, contents, is_open=kind is None)
@@ -220,7 +221,7 @@ def bernoulli(p: object, *, key: str | None = None, counter: object = None, **si
     like, kind, label = _like(sizes)
 
     def formula(random: RandomBits, cell: Term) -> Term:
-        return formulas.apply("lt", random.unit(24), cell if isinstance(p, Tensor) else python_number(p))
+        return symbolic_terms.apply("lt", random.unit(24), cell if isinstance(p, Tensor) else python_number(p))
 
     shape = p if isinstance(p, Tensor) else like
     return _draw("bernoulli", shape, formula, kind, key, counter, label, is_open=kind is None)
@@ -250,8 +251,8 @@ def randint(low: int, high: int, *, key: str | None = None, counter: object = No
     wide = int64 if low < 0 or high <= 2**63 else uint64
 
     def formula(random: RandomBits, _: Term) -> Term:
-        scaled = formulas.apply("right_shift", formulas.convert(random(0, 1), uint64) * int(high - low), 32)
-        return formulas.convert(scaled, wide) + int(low)
+        scaled = symbolic_terms.apply("right_shift", symbolic_terms.convert(random(0, 1), uint64) * int(high - low), 32)
+        return symbolic_terms.convert(scaled, wide) + int(low)
 
     return _draw("randint", like, formula, kind, key, counter, label)
 
@@ -273,7 +274,7 @@ def dropout(x: object, rate: float = 0.5, *, key: str | None = None, counter: ob
     refuse_integers(operand.typing.current)
 
     def formula(random: RandomBits, _: Term) -> Term:
-        return formulas.apply("lt", random.unit(24), keep_probability)
+        return symbolic_terms.apply("lt", random.unit(24), keep_probability)
 
     mask = _draw("dropout", operand, formula, None, key, counter, None)
     result: Tensor = PRIMITIVES["where"](mask, operand * (1.0 / keep_probability), 0.0)

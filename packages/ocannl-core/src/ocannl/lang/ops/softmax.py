@@ -9,9 +9,9 @@ from typing import Any
 
 from ocannl.ir.ops import ADD, MAX
 from ocannl.lang.core.context_vars import composite
-from ocannl.lang.core.formulas import Term
-from ocannl.lang.core.formulas import apply as term
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import Term
+from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.einsum import stop_gradient
 from ocannl.lang.ops.elementwise import log_of_sum_

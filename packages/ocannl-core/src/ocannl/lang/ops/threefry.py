@@ -5,13 +5,13 @@ from __future__ import annotations
 from ocannl.base.errors import DataError, DtypeError
 from ocannl.infer.logic import EQUAL, STRETCHED, Logic
 from ocannl.infer.parse import parse
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import relate
+from ocannl.infer.tensor_description import Provenance
 from ocannl.ir.precision import uint32
 from ocannl.ir.threefry import ROUNDS
-from ocannl.lang.core import formulas
+from ocannl.lang.core import symbolic_terms
 from ocannl.lang.core.context_vars import composite, enclosing_call, site
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import Operation, ResultType, Slots
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor, apply
@@ -43,7 +43,7 @@ def threefry4x32(key: object, counter: object, rounds: int = 20, *, label: str |
         relate(_FOUR_LANES, [operand.handle, lanes.handle], None, provenance)
 
     def forward(s: Slots) -> None:
-        s.result().write(None, True, formulas.apply(f"threefry4x32_{rounds}", *s.operands[:8], s.offset(9)))
+        s.result().write(None, True, symbolic_terms.apply(f"threefry4x32_{rounds}", *s.operands[:8], s.offset(9)))
 
     text = f"threefry4x32({{0}}, {{4}}, {rounds})"
     operation = Operation("threefry4x32", _LANES, forward, None, result_type=ResultType(uint32), text=text)

@@ -14,10 +14,10 @@ from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role
 from ocannl.lang.core.applied_operation import Application, describe
 from ocannl.lang.core.context_vars import site
-from ocannl.lang.core.dtypes import DtypeInference, is_constant
-from ocannl.lang.core.formulas import Term, apply
-from ocannl.lang.core.leaves import embed
+from ocannl.lang.core.dtype_inference import DtypeInference, is_constant
+from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import Operation, ResultType, contraction
+from ocannl.lang.core.symbolic_terms import Term, apply
 from ocannl.lang.core.tensor import COMPARISONS, Tensor
 from ocannl.lang.declare.axes import logic_of
 from ocannl.lang.ops.casts import refuse_loss, type_stored

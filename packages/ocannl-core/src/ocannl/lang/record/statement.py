@@ -8,8 +8,8 @@ from dataclasses import replace
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.logic import Logic
 from ocannl.infer.project import project_inferred
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import add_relation, finish
+from ocannl.infer.tensor_description import Provenance
 from ocannl.ir.affine import Affine
 from ocannl.ir.assign import Assign, Number, Origin, Piece
 from ocannl.ir.ops import Op
@@ -17,8 +17,8 @@ from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role
 from ocannl.lang.core.applied_operation import describe, operand_term
 from ocannl.lang.core.fill import fill
-from ocannl.lang.core.formulas import Hole, Term, tree_of
 from ocannl.lang.core.slots import SlotAssign, elaborate
+from ocannl.lang.core.symbolic_terms import Hole, Term, tree_of
 from ocannl.lang.core.tensor import Tensor
 
 

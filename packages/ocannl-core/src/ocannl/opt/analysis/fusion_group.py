@@ -37,7 +37,7 @@ from ocannl.ir.loops import (
     is_full,
     row_major,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import is_injective
 from ocannl.opt.analysis.nests import PerfectNest, as_statement, loads, nest_of, split_condition, wrap_in_loops

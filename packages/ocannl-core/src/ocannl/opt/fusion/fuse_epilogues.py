@@ -8,10 +8,10 @@ from dataclasses import replace
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.loops import AccessMode, Cast, Const, Expr, Let, Load, MemorySpace, Proc, Ref, Stmt, Store, Update, Var
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.cost import cost
 from ocannl.opt.analysis.dependences import AccessIndex
+from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of_nest
 from ocannl.opt.analysis.initial_stores import InitialStores
 from ocannl.opt.analysis.nests import AccessTable, accessed_buffers, bound_names, nest_of

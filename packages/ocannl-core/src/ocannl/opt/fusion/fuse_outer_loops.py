@@ -9,7 +9,7 @@ from math import inf, prod
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import AccessMode, Body, Buf, Expr, For, Load, Local, MemorySpace, Proc, Ref, Stmt, is_full, loop
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.stack_size import MAX_ROW_BYTES
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.dependences import AccessIndex

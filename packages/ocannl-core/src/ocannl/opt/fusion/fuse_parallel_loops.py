@@ -8,13 +8,13 @@ from dataclasses import replace
 from ocannl.ir.accesses import alias_class, memory_accesses
 from ocannl.ir.affine import Affine
 from ocannl.ir.loops import Body, Buf, Expr, For, Load, Local, MemorySpace, Proc, Ref, Stmt, Store, loop
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.loop_distribution import AccessSummary, partition_for_shared_loop, strides_without_axis
 from ocannl.opt.analysis.nests import bound_names, is_parallel_loop
 from ocannl.opt.analysis.substitution import map_statements, substitute_statements
-from ocannl.opt.memory.allocate import fitting_buffers
+from ocannl.opt.memory.allocate_memory import fitting_buffers
 
 
 def fuse_parallel_loops(proc: Proc) -> Proc:

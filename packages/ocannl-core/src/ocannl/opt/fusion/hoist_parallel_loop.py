@@ -10,7 +10,7 @@ from ocannl.ir.accesses import Access, memory_accesses
 from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Buf, For, MemorySpace, Mode, Proc, Stmt, is_full
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import group_of
 from ocannl.opt.analysis.loop_distribution import AccessSummary, partition_for_shared_loop, strides_without_axis

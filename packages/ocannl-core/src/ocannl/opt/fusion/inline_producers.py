@@ -12,7 +12,7 @@ from ocannl.ir.loops import Buf, Cast, Expr, Load, MemorySpace, Proc, Ref, Store
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.cost import cost
+from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.nests import (
     AccessTable,
     PerfectNest,

@@ -9,10 +9,10 @@ from ocannl.ir.loops import Apply, Const, Expr, IndexValue, Proc, Stmt, Store, U
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.affine_equations import solve_affine_equations
-from ocannl.opt.analysis.cost import cost
+from ocannl.opt.analysis.constant_folding import is_representable
+from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.initial_stores import InitialStore, InitialStores
 from ocannl.opt.analysis.nests import AccessTable, PerfectNest, covering_loops, nest_of, same_objects, wrap_in_loops
-from ocannl.opt.analysis.representable import is_representable
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.schedule.plan.register_tiles import bounds_guards
 from ocannl.opt.simplify.simplify import simplify_expr

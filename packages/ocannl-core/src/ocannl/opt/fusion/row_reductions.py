@@ -25,7 +25,7 @@ from math import prod
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.loops import Buf, Expr, For, Load, Ref, Stmt, Store, is_full
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import loads

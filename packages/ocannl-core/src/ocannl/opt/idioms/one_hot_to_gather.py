@@ -24,8 +24,8 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import ADD, BY_NAME, MUL, WHERE
 from ocannl.ir.precision import int64
+from ocannl.opt.analysis.constant_folding import as_index, equals_const, make_const
 from ocannl.opt.analysis.nests import AccessTable, PerfectNest, loads, nest_of, unit_covering_loops, wrap_in_loops
-from ocannl.opt.analysis.representable import as_index, equals_const, make_const
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.fusion.inline_producers import match_indices
 from ocannl.opt.fusion.merge_initialization import merge_initialization

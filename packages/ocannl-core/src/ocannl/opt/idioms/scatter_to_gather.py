@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.loops import IndexValue, Proc, Ref, Stmt, Update, is_full, loop
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.conditions import simplify_condition
+from ocannl.opt.analysis.constant_folding import is_representable
 from ocannl.opt.analysis.nests import PerfectNest, bound_names, loads, nest_of, same_objects, wrap_in_loops
-from ocannl.opt.analysis.representable import is_representable
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE
 from ocannl.opt.simplify.simplify import simplify_expr

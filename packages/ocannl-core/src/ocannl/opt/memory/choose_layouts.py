@@ -12,7 +12,7 @@ from ocannl.ir.accesses import alias_class
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import AccessMode, Buf, Let, Load, MemorySpace, Proc, Ref, Stmt, Store, loop, row_major
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import AccessTable, bound_names, unit_covering_loops, wrap_in_loops

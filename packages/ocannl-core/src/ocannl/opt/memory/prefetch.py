@@ -25,12 +25,12 @@ from ocannl.ir.loops import (
     Update,
     When,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import bound_names, same_objects
 from ocannl.opt.analysis.substitution import substitute_statements
-from ocannl.opt.memory.nontemporal_stores import has_large_footprint
+from ocannl.opt.memory.use_nontemporal_stores import has_large_footprint
 
 
 def prefetch(proc: Proc, threshold_bytes: int, min_array_bytes: int | None = None) -> Proc:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ocannl.ir.affine import Affine, Bound, Sym
 from ocannl.ir.loops import Body, For, If, Mode, Poll, Proc, Stmt
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.work import max_trip_count, stmt_work
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import bound_names

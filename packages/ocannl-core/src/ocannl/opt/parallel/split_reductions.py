@@ -22,7 +22,7 @@ from ocannl.ir.loops import (
     loop,
     row_major,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import neutral_element
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, group_of, is_matmul_like, local_buffer

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Buf, For, If, Proc, Stmt
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
 from ocannl.opt.schedule.loop_generation import build_loops, pack_operands

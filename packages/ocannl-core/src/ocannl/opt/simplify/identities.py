@@ -7,7 +7,7 @@ from math import frexp, isinf
 
 from ocannl.ir.loops import Apply, Const, Expr, IndexValue, Load, Var
 from ocannl.ir.ops import ADD, BY_NAME, MUL, NEG, SUB
-from ocannl.opt.analysis.representable import equals_const
+from ocannl.opt.analysis.constant_folding import equals_const
 
 INF = float("inf")
 

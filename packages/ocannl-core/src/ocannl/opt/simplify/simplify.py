@@ -28,8 +28,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.ops import ADD, AND, MUL, NEG, OR, SUB, WHERE, Op
 from ocannl.ir.precision import Family, Precision
 from ocannl.opt.analysis.conditions import negate_condition, simplify_condition
-from ocannl.opt.analysis.nests import same_objects, writes_kept_buffer
-from ocannl.opt.analysis.representable import (
+from ocannl.opt.analysis.constant_folding import (
     as_index,
     convert_const,
     equals_const,
@@ -39,6 +38,7 @@ from ocannl.opt.analysis.representable import (
     make_const,
     round_to_precision,
 )
+from ocannl.opt.analysis.nests import same_objects, writes_kept_buffer
 from ocannl.opt.simplify.identities import IDENTITIES, are_equal
 
 MIRRORED_COMPARISONS = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}

@@ -11,9 +11,9 @@ from ocannl.ir.loops import Apply, Cast, Const
 from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import PRECISIONS, Precision, float32, float64
 from ocannl.testing.edge_values import near, patterns
-from ocannl.testing.kit.area import Area
-from ocannl.testing.kit.bench import Bench
+from ocannl.testing.kit.backend_tests import Area
 from ocannl.testing.kit.cases import Case, elementwise
+from ocannl.testing.kit.harness import Bench
 from ocannl.testing.kit.numbers import CONVERSION_EDGES, agree_signed, converted, differences, narrowed, specials
 
 NARROW = [p for p in PRECISIONS if p.is_float and p.nbytes < 4]

@@ -17,8 +17,8 @@ from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.recorder import cd
 from ocannl.runtime.context import Context
 from ocannl.runtime.transfer import transfer
-from ocannl.testing.kit.area import Area
-from ocannl.testing.kit.bench import Bench, call
+from ocannl.testing.kit.backend_tests import Area
+from ocannl.testing.kit.harness import Bench, call
 from ocannl.testing.kit.linking import scaled
 from ocannl.testing.kit.numbers import agree
 from ocannl.testing.kit.statements import cases

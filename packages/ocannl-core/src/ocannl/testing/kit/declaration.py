@@ -7,12 +7,12 @@ import time
 import pytest
 
 from ocannl.backend.api import API_VERSION, Backend
-from ocannl.backend.descriptors import describe, probe
 from ocannl.backend.discovery import discover
-from ocannl.ir.names import identifier
+from ocannl.backend.plugin_loader import describe, probe
+from ocannl.ir.name_mangling import identifier
 from ocannl.ir.precision import PRECISIONS
-from ocannl.testing.kit.area import Area
-from ocannl.testing.kit.bench import Bench
+from ocannl.testing.kit.backend_tests import Area
+from ocannl.testing.kit.harness import Bench
 
 
 class Declaration(Area):

@@ -12,9 +12,9 @@ from ocannl.ir.affine import Affine
 from ocannl.ir.loops import AccessMode, Apply, Const, Store, Update, loop
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import Precision, bfloat16, bool_, float32, float64, int64, uint8, uint16, uint32
-from ocannl.testing.kit.area import Area
-from ocannl.testing.kit.bench import Bench
+from ocannl.testing.kit.backend_tests import Area
 from ocannl.testing.kit.cases import A, Array, Case, block, case, cell, load, pool, sym
+from ocannl.testing.kit.harness import Bench
 
 Build = Callable[[Precision], Case]
 SIZES = (bool_, uint8, uint16, bfloat16, float32, uint32, float64, int64)  # of one, two, four and eight bytes

@@ -12,9 +12,9 @@ from ocannl.base.errors import CompileError
 from ocannl.ir.affine import Sym, SymKind
 from ocannl.ir.loops import AccessMode, Apply, Const, IndexValue, Store, Update, loop
 from ocannl.ir.ops import ADD, MUL
-from ocannl.testing.kit.area import Area
-from ocannl.testing.kit.bench import Bench, call
+from ocannl.testing.kit.backend_tests import Area
 from ocannl.testing.kit.cases import A, Case, case, cell, load, pool, sym
+from ocannl.testing.kit.harness import Bench, call
 from ocannl.testing.kit.layouts import through_arena
 from ocannl.testing.kit.statements import cases
 

@@ -10,9 +10,9 @@ import pytest
 from ocannl.ir.affine import Bound, Sym, SymKind
 from ocannl.ir.loops import AccessMode, Apply, Const, For, IndexValue, Load, Local, Poll, Store, Update, loop
 from ocannl.ir.ops import ADD, NEG, SUB
-from ocannl.testing.kit.area import Area
-from ocannl.testing.kit.bench import Bench, call
+from ocannl.testing.kit.backend_tests import Area
 from ocannl.testing.kit.cases import A, case, cell, load, local, pool, sym
+from ocannl.testing.kit.harness import Bench, call
 from ocannl.testing.kit.numbers import agree
 from ocannl.testing.kit.statements import BOUNDS, PROGRAMS, cases, numbers
 

@@ -17,9 +17,9 @@ from ocannl.base.errors import OutOfMemory
 from ocannl.ir.loops import AccessMode, Update, loop
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import PRECISIONS
-from ocannl.testing.kit.area import Area
-from ocannl.testing.kit.bench import Bench, call
+from ocannl.testing.kit.backend_tests import Area
 from ocannl.testing.kit.cases import Array, case, cell, load, pool, sym
+from ocannl.testing.kit.harness import Bench, call
 
 KINDS = pytest.mark.parametrize("threaded", [False, True], ids=["inline", "threaded"])
 

@@ -12,9 +12,9 @@ from ocannl.ir.loops import AccessMode, Apply, Const, Expr, IndexValue, Store, U
 from ocannl.ir.ops import ADD, BY_NAME, MUL, OPS, POW, Domain, Op
 from ocannl.ir.precision import PRECISIONS, Family, Precision, bool_, float8_e4m3fn, uint32
 from ocannl.testing.error_bounds import LOGICAL
-from ocannl.testing.kit.area import Area
-from ocannl.testing.kit.bench import Bench
+from ocannl.testing.kit.backend_tests import Area
 from ocannl.testing.kit.cases import Case, case, cell, elementwise, load, pool, sym
+from ocannl.testing.kit.harness import Bench
 from ocannl.testing.kit.numbers import agree, agree_fused, allowed, numpy_result, operand_values, specials
 
 MONOIDS = [op for op in OPS if op.monoid]

@@ -19,15 +19,15 @@ from ocannl.ir.tnode import Role
 from ocannl.ir.walk import walk
 from ocannl.lang.record.code import seq
 from ocannl.lower.lower import lower
-from ocannl.opt.memory.allocate import allocate_memory
-from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
+from ocannl.opt.memory.allocate_memory import allocate_memory
+from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.pipeline import optimize
 from ocannl.runtime.context import Context
 from ocannl.testing import random_expressions
 from ocannl.testing.evaluate import evaluate
-from ocannl.testing.kit.area import Area
-from ocannl.testing.kit.bench import Bench
+from ocannl.testing.kit.backend_tests import Area
 from ocannl.testing.kit.cases import Array, Case
+from ocannl.testing.kit.harness import Bench
 from ocannl.testing.oracles import constants
 from ocannl.testing.program import LANGUAGE as oc
 from ocannl.testing.random_modes import with_random_modes

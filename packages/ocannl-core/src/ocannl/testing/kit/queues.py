@@ -13,9 +13,9 @@ from ocannl.backend.api import Location, Queue
 from ocannl.ir.affine import Sym, SymKind
 from ocannl.ir.loops import Apply, IndexValue, Store, Update, loop
 from ocannl.ir.ops import ADD, MUL
-from ocannl.testing.kit.area import Area
-from ocannl.testing.kit.bench import Bench, call
+from ocannl.testing.kit.backend_tests import Area
 from ocannl.testing.kit.cases import A, Array, Case, case, cell, load, pool, sym
+from ocannl.testing.kit.harness import Bench, call
 from ocannl.testing.kit.memory import KINDS, quietly, read, slabs
 
 LIMIT = 20  # seconds

@@ -25,7 +25,7 @@ from ocannl.ir.loops import (
     When,
     loop,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, BY_NAME, DIV, MAX, MUL, SUB, WHERE
 from ocannl.ir.precision import Precision
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer

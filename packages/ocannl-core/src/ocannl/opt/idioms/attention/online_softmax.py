@@ -9,7 +9,7 @@ from math import prod
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import AccessMode, Apply, Buf, Const, MemorySpace, Proc, Stmt, Store, is_full
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.dependences import AccessIndex
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of

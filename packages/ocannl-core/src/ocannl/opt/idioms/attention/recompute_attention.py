@@ -9,10 +9,10 @@ from ocannl.ir.accesses import alias_class
 from ocannl.ir.loops import AccessMode, Const, For, Load, MemorySpace, Proc, Ref, Store, Update, is_full
 from ocannl.ir.ops import ADD
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.cost import cost
+from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, is_matmul_like
+from ocannl.opt.analysis.fusion_group_graph import ProgramGroups
 from ocannl.opt.analysis.nests import accessed_buffers, loads, unit_covering_loops
-from ocannl.opt.analysis.program_groups import ProgramGroups
 from ocannl.opt.analysis.substitution import map_expr
 from ocannl.opt.idioms.attention.match_softmax import match_softmax
 from ocannl.opt.idioms.attention.online_softmax import is_tileable

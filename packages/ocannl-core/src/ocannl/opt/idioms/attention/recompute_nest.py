@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import Const, Expr, For, Let, Load, Local, Ref, Stmt, Store, Update, When, loop
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
+from ocannl.opt.analysis.fusion_group_graph import ProgramGroups
 from ocannl.opt.analysis.nests import as_statement, wrap_in_loops
-from ocannl.opt.analysis.program_groups import ProgramGroups
 from ocannl.opt.analysis.substitution import map_expr, substitute
 from ocannl.opt.idioms.attention.masked_blocks import blocks_with_terms
 from ocannl.opt.idioms.attention.recomputed_values import RecomputedValues

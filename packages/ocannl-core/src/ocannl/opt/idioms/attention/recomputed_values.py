@@ -6,8 +6,8 @@ from ocannl.ir.accesses import alias_class
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import Buf, Expr, Let, Load, Ref, Var
 from ocannl.opt.analysis.fusion_group import Reduction, local_buffer
+from ocannl.opt.analysis.fusion_group_graph import ProgramGroups
 from ocannl.opt.analysis.nests import loads
-from ocannl.opt.analysis.program_groups import ProgramGroups
 from ocannl.opt.analysis.substitution import map_expr
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ocannl.ir.loops import Stmt
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import as_statement
 from ocannl.opt.schedule.loop_generation.packing import pack_operands

@@ -14,7 +14,7 @@ from math import ceil, prod
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import AccessMode, Body, For, Load
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction

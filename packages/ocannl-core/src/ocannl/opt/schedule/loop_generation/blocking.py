@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.loops import AccessMode, Buf, Expr, Let, Load, MemorySpace, Ref, Store, Update, row_major
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.loop_generation.blocked_summation import SummationBlocks

@@ -26,7 +26,7 @@ from ocannl.ir.loops import (
     Var,
     When,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.fusion_group import local_buffer
 from ocannl.opt.analysis.substitution import map_expr, substitute

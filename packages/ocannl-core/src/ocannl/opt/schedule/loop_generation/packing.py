@@ -8,7 +8,7 @@ from itertools import product
 
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.loops import AccessMode, Body, Buf, Expr, Load, MemorySpace, Ref, Store, loop, row_major
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.substitution import map_expr
 from ocannl.opt.schedule.loop_generation.blocked_summation import tile_summation_blocks

@@ -8,7 +8,7 @@ from itertools import chain
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import Apply, Body, Buf, Const, Expr, If, Load, Local, Ref, Store, Update, loop
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import Op, neutral_element
 from ocannl.opt.analysis.conditions import simplify_condition
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import Body, Mode, loop
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from operator import and_
 
 from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import Body, Buf, Const, For, If, Load, Local, Mode, Ref, Store, Update, loop
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import neutral_element
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.cost import cost
+from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import loops_in_order, split_condition, wrap_in_loops, wrap_with_bounds
 from ocannl.opt.schedule.loop_generation.blocked_summation import (

@@ -13,7 +13,7 @@ from ocannl.ir.loops import Buf, Cast, Expr, IndexValue, Load, Ref, Var, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.cost import cost
+from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, Tile, best_tile, tiles_of_same_class

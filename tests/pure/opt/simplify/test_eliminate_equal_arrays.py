@@ -12,8 +12,8 @@ from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lower.lower import lower
 from ocannl.opt.memory.decide_placement import decide_placement
-from ocannl.opt.simplify.dead_code import eliminate_dead_code
-from ocannl.opt.simplify.equal_arrays import eliminate_equal_arrays
+from ocannl.opt.simplify.eliminate_dead_code import eliminate_dead_code
+from ocannl.opt.simplify.eliminate_equal_arrays import eliminate_equal_arrays
 
 
 def node(label: str, *dims: int, role: Role = Role.RESULT) -> TNode:

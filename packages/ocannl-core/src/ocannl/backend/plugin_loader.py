@@ -9,7 +9,7 @@ import pluggy
 
 from ocannl.backend.api import API_VERSION, BackendInfo
 from ocannl.backend.discovery import CORE, Candidate, core_version
-from ocannl.backend.hooks import BackendHooks
+from ocannl.backend.hookspecs import BackendHooks
 from ocannl.base.errors import BackendApiMismatch, BackendError, BackendImportError
 from ocannl.base.forks import replace_after_fork
 from ocannl.base.plugins import PROJECT, exception_summary

@@ -8,7 +8,7 @@ import pytest
 
 import ocannl as oc
 from ocannl.base.errors import OcannlError, VerifyError
-from ocannl.base.frames import public, publish
+from ocannl.base.traceback_filtering import public, publish
 
 
 def model(x):

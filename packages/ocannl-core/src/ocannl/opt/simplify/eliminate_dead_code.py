@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ocannl.ir.loops import BindIndex, Body, Buf, Comment, For, If, Load, MemorySpace, Proc, Stmt, Store
+from ocannl.opt.analysis.constant_folding import make_const
 from ocannl.opt.analysis.nests import accessed_buffers, covers_buffer, nest_of, same_objects, with_leaf
-from ocannl.opt.analysis.representable import make_const
 
 
 def eliminate_dead_code(proc: Proc) -> Proc:

@@ -14,7 +14,7 @@ from ocannl.ir.affine import Affine
 from ocannl.ir.assign import Index, Number
 from ocannl.ir.precision import Precision, float32, int32, int64, precision
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang.core import dtypes
+from ocannl.lang.core import dtype_inference
 from ocannl.lang.core.captured_sizes import Dim
 from ocannl.lang.core.context_vars import site
 from ocannl.lang.core.leaf import LeafName, Row, RowSizes, bool_error, leaf, leaf_name, rows_of, split_axes
@@ -211,7 +211,7 @@ def node(
 
 def state_like(label: str, of: Tensor, kind: Precision) -> Tensor:
     """A node of state with the shape of a tensor, initially 0."""
-    typing = dtypes.leaf_dtype(kind)
+    typing = dtype_inference.leaf_dtype(kind)
     attributes = Role.STATE, lambda: of.dims, lambda: typing.settle(use_site)
     node = TNode(label, *attributes, contents=Constant(0), where=site().where)
     return Tensor(node, lambda _: of.emit(), typing.bind(node))

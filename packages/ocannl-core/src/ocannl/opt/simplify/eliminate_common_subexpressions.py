@@ -24,7 +24,7 @@ from ocannl.ir.loops import (
     Var,
     When,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.opt.analysis.nests import as_statement, bound_names, same_objects
 
 

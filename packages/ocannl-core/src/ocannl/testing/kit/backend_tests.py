@@ -9,7 +9,7 @@ import pytest
 from ocannl.backend.api import Backend
 from ocannl.backend.registry import resolve
 from ocannl.base.config import ON_DEFECT
-from ocannl.testing.kit.bench import Bench
+from ocannl.testing.kit.harness import Bench
 
 OPTION = "--ocannl-backend"
 

@@ -15,11 +15,11 @@ from ocannl.infer.spec import Label, RowSpec, ShapeSpec, Spec
 from ocannl.ir.ops import ADD, MAX, MIN, Op
 from ocannl.ir.precision import int32
 from ocannl.lang.core.context_vars import composite
-from ocannl.lang.core.formulas import Term
-from ocannl.lang.core.formulas import apply as term
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import Term
+from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.index_tensors import indices
 from ocannl.lang.ops.indexing import OUTPUT, axis_count

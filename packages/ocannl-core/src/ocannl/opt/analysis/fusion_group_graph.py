@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ocannl.ir.loops import Buf, Proc, Store
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.opt.analysis.dependences import AccessIndex
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import bound_names

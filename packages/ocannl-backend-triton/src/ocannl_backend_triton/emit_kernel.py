@@ -38,16 +38,16 @@ from ocannl.ir.loops import (
     Var,
     When,
 )
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import Op, neutral_element
 from ocannl.ir.walk import walk
 from ocannl_backend_triton import dot, owner_computes_scatter
 from ocannl_backend_triton.addressing import MemoryEmitter, Register
 from ocannl_backend_triton.barriers import Hazards
-from ocannl_backend_triton.block_layout import BlockAxis, BlockLayout
+from ocannl_backend_triton.emitter_protocol import DotOperand
 from ocannl_backend_triton.loop_analysis import bound_quotients, is_uniform_in_block
+from ocannl_backend_triton.loop_mapping import BlockAxis, BlockLayout
 from ocannl_backend_triton.scope import Guard, IndexText, Scope
-from ocannl_backend_triton.statement_emitter import DotOperand
 from ocannl_backend_triton.values import BlockValue, OperationPrinter
 
 

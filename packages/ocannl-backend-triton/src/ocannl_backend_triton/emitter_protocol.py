@@ -9,7 +9,7 @@ from ocannl.ir.affine import Cond, Sym
 from ocannl.ir.loops import Body, Expr
 from ocannl_backend_triton.addressing import MemoryEmitter
 from ocannl_backend_triton.barriers import Hazards
-from ocannl_backend_triton.block_layout import BlockAxis, BlockLayout
+from ocannl_backend_triton.loop_mapping import BlockAxis, BlockLayout
 from ocannl_backend_triton.scope import Guard, IndexText, Scope
 from ocannl_backend_triton.values import BlockValue, OperationPrinter
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ocannl.base.config import GRADIENT_PRECISION, PRECISION, settings
 from ocannl.base.errors import DtypeError
-from ocannl.base.once import WriteOnce
+from ocannl.base.write_once import WriteOnce
 from ocannl.ir.precision import Precision, precision, promote
 from ocannl.ir.tnode import Role, TNode
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from ocannl.infer.provenance import Provenance
 from ocannl.infer.shape import Shape
-from ocannl.infer.tensor_shape import TensorShape
+from ocannl.infer.shape_view import TensorShape
+from ocannl.infer.tensor_description import Provenance
 from ocannl.ir.assign import Assign, Index, Number, Origin
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
-from ocannl.lang.core.dtypes import TypedTensor
+from ocannl.lang.core.dtype_inference import TypedTensor
 from ocannl.lang.core.operation import Operation
 
 

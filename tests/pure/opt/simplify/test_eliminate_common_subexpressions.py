@@ -23,7 +23,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32, float64
 from ocannl.ir.printer import print_proc
-from ocannl.opt.simplify.common_subexpressions import eliminate_common_subexpressions
+from ocannl.opt.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
 
 I = Sym("i", 0, 4)
 X = Buf("x", float32, (5,), (1,), MemorySpace.ARENA, AccessMode.TEMP)

@@ -26,7 +26,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.precision import Precision, float32, float64, uint8
 from ocannl.ir.verify import verify
 from ocannl.opt.analysis.nests import accessed_buffers
-from ocannl.opt.memory.allocate import allocate_memory
+from ocannl.opt.memory.allocate_memory import allocate_memory
 
 
 def temp(name: str, *shape: int, kind: Precision = float32) -> Buf:

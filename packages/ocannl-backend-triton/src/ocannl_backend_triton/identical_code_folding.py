@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from ocannl_backend_triton.kernels import Kernel, KernelModule
+from ocannl_backend_triton.kernel_module import Kernel, KernelModule
 
 
 class _AlphaRenamer(ast.NodeTransformer):

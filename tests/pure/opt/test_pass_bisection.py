@@ -15,8 +15,8 @@ from ocannl.ir.tnode import Placement
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt import pipeline
+from ocannl.opt.pass_bisection import REQUIRED_PASSES, plain_variants, replay
 from ocannl.opt.pipeline import optimize, passes, stage_after
-from ocannl.opt.replay import REQUIRED_PASSES, plain_variants, replay
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.random_programs import Program, difference, generate
 

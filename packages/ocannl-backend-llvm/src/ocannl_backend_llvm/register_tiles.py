@@ -14,7 +14,7 @@ from ocannl.codegen.numbers import next_power_of_two
 from ocannl.codegen.register_transpose import TransposedAccess, transpose_network
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.loops import For, Let, Load, MemorySpace, Ref, Stmt, Store, Update
-from ocannl.ir.names import identifier
+from ocannl.ir.name_mangling import identifier
 from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, MANGLED_TYPES, Builder, Module
 from ocannl_backend_llvm.scalar import ScalarCode
 from ocannl_backend_llvm.types import LLVM_TYPES

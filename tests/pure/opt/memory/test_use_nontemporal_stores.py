@@ -34,7 +34,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
-from ocannl.opt.memory.nontemporal_stores import use_nontemporal_stores
+from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.random_programs import difference, generate

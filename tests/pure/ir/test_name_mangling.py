@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocannl.ir.names import Namer, identifier
+from ocannl.ir.name_mangling import Namer, identifier
 
 SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

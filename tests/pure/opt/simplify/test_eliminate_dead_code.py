@@ -11,7 +11,7 @@ from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt.memory.decide_placement import decide_placement
-from ocannl.opt.simplify.dead_code import eliminate_dead_code
+from ocannl.opt.simplify.eliminate_dead_code import eliminate_dead_code
 
 
 def node(label: str, *dims: int, role: Role = Role.RESULT) -> TNode:

@@ -17,15 +17,15 @@ from collections.abc import Mapping, Sequence
 from ocannl.codegen import Document, Nest, outline_nests, pool_bufs, printable
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Body, Buf, Load, Local, MemorySpace, Proc, Store, Update
-from ocannl.ir.names import Namer
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.walk import walk
 from ocannl_backend_triton.barriers import Hazards
-from ocannl_backend_triton.block_layout import choose_layout
 from ocannl_backend_triton.collapse import collapse_loops
-from ocannl_backend_triton.emit import Emitter
-from ocannl_backend_triton.kernels import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, KernelModule
+from ocannl_backend_triton.emit_kernel import Emitter
+from ocannl_backend_triton.kernel_module import SCRATCH_REGION, STATICS_REGION, Argument, Kernel, KernelModule
 from ocannl_backend_triton.launch_config import DEFAULT_CONFIG, LaunchConfig
 from ocannl_backend_triton.loop_analysis import hoist_parallel_loops, parallel_loops, written_bufs
+from ocannl_backend_triton.loop_mapping import choose_layout
 from ocannl_backend_triton.types import triton_type
 from ocannl_backend_triton.values import OperationPrinter
 

@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from typing import Protocol
 
 from ocannl.backend import BackendUnavailable, Device, Entry, Location, Queue
+from ocannl_backend_triton.cuda_target import CudaTarget
 from ocannl_backend_triton.driver import check_driver
-from ocannl_backend_triton.kernels import KernelModule
+from ocannl_backend_triton.kernel_module import KernelModule
 from ocannl_backend_triton.serialization import Binaries, KernelPackage
-from ocannl_backend_triton.target import CudaTarget
 
 INTERPRET = "TRITON_INTERPRET"
 
@@ -62,7 +62,7 @@ def current_machine() -> Machine:
         from ocannl_backend_triton.interpreter import InterpretingMachine
 
         return InterpretingMachine()
-    from ocannl_backend_triton.cuda import CudaMachine
+    from ocannl_backend_triton.cuda_machine import CudaMachine
     from ocannl_backend_triton.driver import system_driver
 
     return CudaMachine(system_driver())

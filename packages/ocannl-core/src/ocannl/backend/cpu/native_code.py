@@ -25,7 +25,7 @@ from ocannl.codegen.abi import MemoryRegion, Signature
 from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
-from ocannl.ir.names import identifier
+from ocannl.ir.name_mangling import identifier
 
 MAGIC = b"ocannl-native 1 "
 

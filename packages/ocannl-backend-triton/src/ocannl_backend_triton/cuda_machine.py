@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from ocannl.backend import Entry, Location, Queue
 from ocannl_backend_triton.compile import compile_kernels
 from ocannl_backend_triton.cuda_graph import GraphLaunch
+from ocannl_backend_triton.cuda_target import CudaTarget
 from ocannl_backend_triton.device import CudaDevice, devices
 from ocannl_backend_triton.driver import Driver
-from ocannl_backend_triton.kernels import KernelModule
+from ocannl_backend_triton.kernel_module import KernelModule
 from ocannl_backend_triton.serialization import Binaries, KernelPackage
 from ocannl_backend_triton.streams import StreamQueue, ThreadedStreamQueue
-from ocannl_backend_triton.target import CudaTarget
 
 
 class CudaMachine:

@@ -4,7 +4,7 @@ import pytest
 
 from ocannl.base.errors import DataError, DtypeError, ShapeError
 from ocannl.ir.precision import precision
-from ocannl.runtime.host import array_for_node
+from ocannl.runtime.host_conversion import array_for_node
 
 
 def take(value, dims, kind="float32"):
