@@ -28,7 +28,7 @@ def test_a_leaf_takes_the_promoted_type_of_several_consumers() -> None:
     narrow = w * oc.tensor(HALF)
     brain = w * oc.placeholder("x", o=[3], dtype=oc.bfloat16)
     assert types(narrow, brain, w) == "float16 bfloat16 float32"
-    assert str(w.typing).startswith("float32, settled by `narrow` (test_dtypes.py:")
+    assert str(w.typing).startswith("float32, settled by `narrow` (test_dtype_inference.py:")
     assert ", float16 and `brain` (" in str(w.typing)
 
 
@@ -144,11 +144,11 @@ REFUSALS = {
     ),
     "read already": (
         lambda x: ((s := x + 1), s * 2, s.with_dtype("float16")),
-        r"`s` \(.*\) is float32, settled by `mul` \(test_dtypes.py:\d+\); with_dtype \(.*\) requests float16",
+        r"`s` \(.*\) is float32, settled by `mul` \(test_dtype_inference.py:\d+\); with_dtype \(.*\) requests float16",
     ),
     "asked already": (
         lambda x: (x.dtype, x.with_dtype("float16")),
-        r"`x` \(.*\) is float32, settled by its use \(test_dtypes.py:\d+\); with_dtype .* requests float16",
+        r"`x` \(.*\) is float32, settled by its use \(test_dtype_inference.py:\d+\); with_dtype .* requests float16",
     ),
     "said where it was made": (
         lambda _: oc.tensor(HALF).with_dtype("float32"),
