@@ -94,7 +94,7 @@ def forms(system):
                 yield from (type(axis).__name__ for axis in row.axes)
                 yield from (axis.padding.name for axis in row.axes if isinstance(axis, Window) and axis.kernel)
     for claim in system.claims:
-        yield "set" if claim.other is None else "equal" if claim.factor == 1 else "scale"
+        yield "set" if claim.base is None else "equal" if claim.factor == 1 else "scale"
     yield from ("square" for _ in system.square)
     yield from ("total" for _ in system.cells)
     yield from ("unit" for rows in system.rows for row in rows for _, unit in row or () if unit)

@@ -39,6 +39,7 @@ def emit(trail: Trail, relation: Relation, result: Owner | None, make_result: Ca
     operands. An existing result bounds its operands, which are stretched to it.
     """
     logic, operands = relation.logic, relation.operands
+    relation.result = result
     if logic.needs_axes:
         for operand in operands:
             if operand.is_param and not operand.must_be_known:
@@ -54,7 +55,6 @@ def emit(trail: Trail, relation: Relation, result: Owner | None, make_result: Ca
         batch, input, output = [new_row(trail, relation, use.spec, True) for use in logic.result]
         result = relation.result = make_result((batch, input, output))
     else:
-        relation.result = result
         for slot, row, _, _ in logic.result:
             match_row(trail, relation, row, result.rows[slot % 3], slot)
     for slot, row, _, inner in logic.stretch:
@@ -221,11 +221,12 @@ def add_size_equation(
 
 def empty_parts(relation: Relation, axis: Concat, unused: Sequence[str]) -> Sequence[str]:
     """Parts of a concatenation that have size 0, whatever the sizes of operands: the unused parts, except for the first
-    one if the operands and the given sizes determine all other parts."""
+    one if the operands, an existing result and the given sizes determine all other parts."""
     if not relation.captured.isdisjoint(axis_labels(axis)):
         return ()
-    operand_rows = [row for shape in relation.logic.spec.operands for _, row in shape.rows]
-    sized = {a.name for row in operand_rows for a in row.axes if isinstance(a, Label)} | set(relation.sizes)
+    spec = relation.logic.spec
+    rows = [row for shape in (spec.operands if relation.result is None else spec.shapes) for _, row in shape.rows]
+    sized = {a.name for row in rows for a in row.axes if isinstance(a, Label)} | set(relation.sizes)
     unsized = [name for name in axis_labels(axis) if name not in sized]
     candidates = [name for name in unused if name in unsized]
     return candidates[len(candidates) == len(unsized) :]
