@@ -107,7 +107,7 @@ def seen() -> Counter[str]:
     "0 reduced by add", "1 reduced by max", "1 reduced by mul", "1 final", "2 final", "3 final", "4 final",
     "Let", "Store", "Update", "guarded group", "guarded reduction", "choice", "in place", "ScalarPlan",
     "TilePlan", "0 tiles", "1 tiles", "2 tiles", "3 tiles", "partial sums", "outputs", "packed operands", "blocks",
-    "lanes", "unrolled", "odd lanes",
+    "vectorized", "unrolled", "odd lanes",
 ])  # fmt: skip
 def test_every_feature_occurs(seen: Counter[str], feature: str) -> None:
     assert seen[feature]
