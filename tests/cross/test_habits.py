@@ -205,7 +205,8 @@ def test_traceback_of_an_answer_ends_at_the_users_frame():
             call()
         *_, user, last = traceback.extract_tb(caught.value.__traceback__)
         assert user.filename == __file__
-        assert (last.filename.rsplit("/", 1)[-1], last.name) in (("traceback_filtering.py", "call"), ("spelling.py", "__get__"))
+        entry = (last.filename.rsplit("/", 1)[-1], last.name)
+        assert entry in (("traceback_filtering.py", "call"), ("spelling.py", "__get__"))
 
 
 def test_advised_specs_compute_what_they_stand_for():
