@@ -157,13 +157,14 @@ class Sum:
         return " + ".join((*([str(self.constant)] if self.constant else ()), *size_texts(self.parts)))
 
     def share_unit(self, trail: Trail) -> None:
-        """Equates the units of the total and the parts; a part of size 1 without a unit fits any unit, so that an
-        axis of unknown size has to wait."""
-        cells = [find(cell) for cell in (self.total, *self.parts)]
+        """Equates the units of the total and the parts. A part of size 1 without a unit fits any unit, so that a part
+        of unknown size waits, unless the total determines it."""
+        total = find(self.total)
+        cells = [total, *map(find, self.parts)]
         source = next((cell for cell in cells if cell.unit is not None), None)
         if source is not None and source.unit is not None:
             for cell in cells:
-                if cell.size is not None and not cell.is_stretchable:
+                if not cell.is_stretchable and (cell is total or cell.size is not None or total.size is not None):
                     set_unit(trail, cell, source.unit, source)
 
 
