@@ -142,7 +142,7 @@ class TestSharing(Simulated):
         assert np.array_equal(ctx[x], array)
         with pytest.raises(ShapeError, match=r"`x` has the sizes \(2, 3\), but the assigned array has \(3, 2\)"):
             ctx[x] = DeviceArray(array.reshape(3, 2))
-        with pytest.raises(DtypeError, match="`x` is of type float32, and the array is of type int32: convert it"):
+        with pytest.raises(DtypeError, match="`x` is of type float32, but the array is of type int32: convert it"):
             ctx[x] = DeviceArray(array.astype(np.int32))
         assert np.array_equal(ctx[x], array)
         ctx.close()
