@@ -88,6 +88,12 @@ def simulated():
     return simulated_backend(FakeCuda(devices=2))
 
 
+@pytest.fixture(autouse=True)
+def _no_disk_cache(monkeypatch):
+    """The code of a kernel stays in this process, so that an image from another process means nothing."""
+    monkeypatch.setenv("OCANNL_CACHE", "off")
+
+
 class Simulated:
     @pytest.fixture(scope="class")
     @classmethod
