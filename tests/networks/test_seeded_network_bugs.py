@@ -282,31 +282,31 @@ DEFECTS = {
     ),
     # equal and dead values
     "operands_of_equal_arrays_are_not_compared": Defect(
-        "simplify.equal_arrays",
+        "simplify.eliminate_equal_arrays",
         "_ArrayValues.write",
         "operands = tuple([self.number_of(ref.buf) for",
         "operands = tuple([ref.buf.shape for",
         19,
     ),
     "previous_values_of_arrays_are_not_compared": Defect(
-        "simplify.equal_arrays",
+        "simplify.eliminate_equal_arrays",
         "_ArrayValues.write",
         "operation, extents, old_number, operands",
         "operation, extents, operands",
         203,
     ),
     "overwritten_arrays_are_replaced": Defect(
-        "simplify.equal_arrays", "eliminate_equal_arrays", "table.writers[buf][-1] == position and ", "", 11
+        "simplify.eliminate_equal_arrays", "eliminate_equal_arrays", "table.writers[buf][-1] == position and ", "", 11
     ),
     "partial_writes_kill_stores": Defect(
-        "simplify.dead_code",
+        "simplify.eliminate_dead_code",
         "eliminate_dead_code",
         "isinstance(nest.leaf, Store) and covers_buffer(nest)",
         "isinstance(nest.leaf, Store)",
         137,
     ),
     "cells_of_one_row_are_one": Defect(
-        "simplify.common_subexpressions",
+        "simplify.eliminate_common_subexpressions",
         "_ValueNumbering.visit",
         "key = ref.buf, ref.indices",
         "key = ref.buf, ref.indices[:1]",
@@ -384,7 +384,7 @@ DEFECTS = {
         "parallel.insert_polls", "_divide_loop", "first + (strip_size - 1)", "first + strip_size", 11
     ),
     "arrays_die_one_statement_early": Defect(
-        "memory.allocate", "_live_ranges", ", position)", ", max(0, position - 1))", 10
+        "memory.allocate_memory", "_live_ranges", ", position)", ", max(0, position - 1))", 10
     ),
 }
 
