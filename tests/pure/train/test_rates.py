@@ -150,7 +150,10 @@ def test_state_is_named_after_its_parameter(optimizer: str) -> None:
     ("settings", "message"),
     [
         ({"params": lambda maker, critic: [critic]}, "`params` are parameters, such as those of a block, not <block"),
-        ({"params": lambda maker, critic: maker}, "no gradient of `loss` reaches `maker.w`; parameters that it reaches: critic.w"),  # noqa: E501
+        (
+            {"params": lambda maker, critic: maker},
+            "no gradient of `loss` reaches `maker.w`; parameters that it reaches: critic.w",
+        ),
         ({"rate": "fast"}, "a number, a tensor without axes or a schedule, not 'fast'"),
         ({"rate": True}, "a number, a tensor without axes or a schedule, not True"),
     ],
@@ -170,7 +173,10 @@ def test_other_parameters_and_rates_are_refused(settings: dict[str, Any], messag
     ("make", "message"),
     [
         (lambda: train.linear_decay(1, 3, warmup=3), "a schedule needs 0 <= warmup < steps, not warmup=3 and steps=3"),
-        (lambda: train.exponential_decay(1, 3, final=0), "an exponential decay runs between positive rates, not 1 and 0"),  # noqa: E501
+        (
+            lambda: train.exponential_decay(1, 3, final=0),
+            "an exponential decay runs between positive rates, not 1 and 0",
+        ),
     ],
 )  # fmt: skip
 def test_impossible_schedules_are_refused(make: Callable[[], object], message: str) -> None:
