@@ -19,7 +19,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("name", FILES)
 def test_generated_files_are_up_to_date(name: str) -> None:
     with oc.use_backend("numpy"):
         generated = GENERATORS[name](catalogue())

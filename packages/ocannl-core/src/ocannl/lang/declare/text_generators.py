@@ -14,6 +14,7 @@ from ocannl.base.errors import PluginError
 from ocannl.lang.declare import stubs
 from ocannl.lang.declare.catalogue import OperationRow
 from ocannl.lang.declare.installed_operations import distribution_of
+from ocannl.lang.declare.peer_names import names
 from ocannl.lang.declare.reference_page import reference
 
 GROUP = "ocannl.generators"
@@ -23,6 +24,7 @@ GENERATORS: dict[str, Generator] = {
     "functions": stubs.functions,  # lang/ops/functions.pyi
     "methods": stubs.methods,  # lang/ops/methods.pyi
     "reference": reference,  # docs/reference.md
+    "names": names,  # the table of names in docs/operations.md
 }
 
 

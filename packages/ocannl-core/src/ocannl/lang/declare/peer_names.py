@@ -1,0 +1,182 @@
+"""The names of operations in NumPy, PyTorch, JAX and ONNX.
+
+A row names the operation and its nearest equivalent in each library, `-` where there is none. Names are relative to
+`numpy`, `torch` and `jax`; those of ONNX are operators. Equivalents take axes by number where ocannl takes a spec, and
+may differ in defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from ocannl.lang.declare.catalogue import OperationRow
+
+LIBRARIES = ("numpy", "torch", "jax", "onnx")
+TITLES = ("NumPy", "PyTorch", "JAX", "ONNX")
+PREFIXES = {"numpy": "np.", "torch": "torch.", "jax": "jax.", "onnx": ""}
+NONE = "-"
+
+TABLE = """
+abs                  abs                abs                           numpy.abs                Abs
+absolute_error       -                  nn.functional.l1_loss         -                        -
+add                  add                add                           numpy.add                Add
+all                  all                all                           numpy.all                -
+and_                 logical_and        logical_and                   numpy.logical_and        And
+any                  any                any                           numpy.any                -
+argmax               argmax             argmax                        numpy.argmax             ArgMax
+argmin               argmin             argmin                        numpy.argmin             ArgMin
+astype               astype             Tensor.to                     numpy.astype             Cast
+avg_pool1d           -                  nn.functional.avg_pool1d      -                        AveragePool
+avg_pool2d           -                  nn.functional.avg_pool2d      -                        AveragePool
+avg_pool3d           -                  nn.functional.avg_pool3d      -                        AveragePool
+bernoulli            random.binomial    bernoulli                     random.bernoulli         Bernoulli
+binary_cross_entropy -                  nn.functional.binary_cross_entropy_with_logits -                        -
+bitwise_and          bitwise_and        bitwise_and                   numpy.bitwise_and        BitwiseAnd
+bitwise_or           bitwise_or         bitwise_or                    numpy.bitwise_or         BitwiseOr
+bitwise_xor          bitwise_xor        bitwise_xor                   numpy.bitwise_xor        BitwiseXor
+block                block              -                             numpy.block              -
+cast                 astype             Tensor.to                     numpy.astype             Cast
+ceil                 ceil               ceil                          numpy.ceil               Ceil
+clip                 clip               clip                          numpy.clip               Clip
+concat               concatenate        concatenate                   numpy.concatenate        Concat
+conv1d               -                  nn.functional.conv1d          lax.conv_general_dilated Conv
+conv2d               -                  nn.functional.conv2d          lax.conv_general_dilated Conv
+conv3d               -                  nn.functional.conv3d          lax.conv_general_dilated Conv
+conv_transpose1d     -                  nn.functional.conv_transpose1d lax.conv_transpose       ConvTranspose
+conv_transpose2d     -                  nn.functional.conv_transpose2d lax.conv_transpose       ConvTranspose
+conv_transpose3d     -                  nn.functional.conv_transpose3d lax.conv_transpose       ConvTranspose
+cos                  cos                cos                           numpy.cos                Cos
+count_nonzero        count_nonzero      count_nonzero                 numpy.count_nonzero      -
+cross_entropy        -                  nn.functional.cross_entropy   -                        SoftmaxCrossEntropyLoss
+cummax               maximum.accumulate cummax                        lax.cummax               -
+cummin               minimum.accumulate cummin                        lax.cummin               -
+cumprod              cumprod            cumprod                       numpy.cumprod            -
+cumsum               cumsum             cumsum                        numpy.cumsum             CumSum
+diag                 diag               diag                          numpy.diag               -
+diagonal             diagonal           diagonal                      numpy.diagonal           -
+div                  divide             div                           numpy.divide             Div
+dot                  vdot               dot                           numpy.vdot               -
+dropout              -                  nn.functional.dropout         -                        Dropout
+einsum               einsum             einsum                        numpy.einsum             Einsum
+elu                  -                  nn.functional.elu             nn.elu                   Elu
+eq                   equal              eq                            numpy.equal              Equal
+exp                  exp                exp                           numpy.exp                Exp
+exp2                 exp2               exp2                          numpy.exp2               -
+expm1                expm1              expm1                         numpy.expm1              -
+flip                 flip               flip                          numpy.flip               -
+floor                floor              floor                         numpy.floor              Floor
+fma                  -                  addcmul                       -                        -
+fst                  -                  -                             -                        -
+ge                   greater_equal      ge                            numpy.greater_equal      GreaterOrEqual
+gelu                 -                  nn.functional.gelu            nn.gelu                  Gelu
+gt                   greater            gt                            numpy.greater            Greater
+huber                -                  nn.functional.huber_loss      -                        -
+id                   positive           positive                      numpy.positive           Identity
+iota                 arange             arange                        lax.iota                 Range
+isfinite             isfinite           isfinite                      numpy.isfinite           -
+isinf                isinf              isinf                         numpy.isinf              IsInf
+isnan                isnan              isnan                         numpy.isnan              IsNaN
+le                   less_equal         le                            numpy.less_equal         LessOrEqual
+leaky_relu           -                  nn.functional.leaky_relu      nn.leaky_relu            LeakyRelu
+left_shift           left_shift         bitwise_left_shift            numpy.left_shift         BitShift
+log                  log                log                           numpy.log                Log
+log1p                log1p              log1p                         numpy.log1p              -
+log2                 log2               log2                          numpy.log2               -
+log_softmax          -                  log_softmax                   nn.log_softmax           LogSoftmax
+logaddexp            logaddexp          logaddexp                     numpy.logaddexp          -
+logsumexp            -                  logsumexp                     nn.logsumexp             ReduceLogSumExp
+lt                   less               lt                            numpy.less               Less
+matmul               matmul             matmul                        numpy.matmul             MatMul
+max                  max                amax                          numpy.max                ReduceMax
+max_pool1d           -                  nn.functional.max_pool1d      -                        MaxPool
+max_pool2d           -                  nn.functional.max_pool2d      -                        MaxPool
+max_pool3d           -                  nn.functional.max_pool3d      -                        MaxPool
+maximum              maximum            maximum                       numpy.maximum            Max
+mean                 mean               mean                          numpy.mean               ReduceMean
+min                  min                amin                          numpy.min                ReduceMin
+minimum              minimum            minimum                       numpy.minimum            Min
+mod                  mod                remainder                     numpy.mod                Mod
+mul                  multiply           mul                           numpy.multiply           Mul
+ne                   not_equal          ne                            numpy.not_equal          -
+neg                  negative           neg                           numpy.negative           Neg
+norm                 linalg.norm        linalg.vector_norm            numpy.linalg.norm        ReduceL2
+normal               random.normal      normal                        random.normal            RandomNormal
+not_                 logical_not        logical_not                   numpy.logical_not        Not
+one_hot              -                  nn.functional.one_hot         nn.one_hot               OneHot
+or_                  logical_or         logical_or                    numpy.logical_or         Or
+outer                outer              outer                         numpy.outer              -
+pick                 take_along_axis    gather                        numpy.take_along_axis    GatherElements
+pow                  power              pow                           numpy.power              Pow
+prod                 prod               prod                          numpy.prod               ReduceProd
+randint              random.randint     randint                       random.randint           -
+recip                reciprocal         reciprocal                    numpy.reciprocal         Reciprocal
+recip_sqrt           -                  rsqrt                         lax.rsqrt                -
+relu                 -                  relu                          nn.relu                  Relu
+relu_gate            -                  -                             -                        -
+right_shift          right_shift        bitwise_right_shift           numpy.right_shift        BitShift
+roll                 roll               roll                          numpy.roll               -
+round                round              round                         numpy.round              Round
+sat01                -                  -                             -                        -
+sat01_gate           -                  -                             -                        -
+sigmoid              -                  sigmoid                       nn.sigmoid               Sigmoid
+sign                 sign               sign                          numpy.sign               Sign
+silu                 -                  nn.functional.silu            nn.silu                  Swish
+sin                  sin                sin                           numpy.sin                Sin
+snd                  -                  -                             -                        -
+softmax              -                  softmax                       nn.softmax               Softmax
+softplus             -                  nn.functional.softplus        nn.softplus              Softplus
+sqrt                 sqrt               sqrt                          numpy.sqrt               Sqrt
+squared_error        -                  nn.functional.mse_loss        -                        -
+stack                stack              stack                         numpy.stack              -
+std                  std                std                           numpy.std                -
+stop_gradient        -                  Tensor.detach                 lax.stop_gradient        -
+sub                  subtract           sub                           numpy.subtract           Sub
+sum                  sum                sum                           numpy.sum                ReduceSum
+take                 take               index_select                  numpy.take               Gather
+tanh                 tanh               tanh                          numpy.tanh               Tanh
+threefry4x32         -                  -                             -                        -
+threefry4x32_12      -                  -                             -                        -
+threefry4x32_20      -                  -                             -                        -
+trace                trace              trace                         numpy.trace              -
+tril                 tril               tril                          numpy.tril               Trilu
+triu                 triu               triu                          numpy.triu               Trilu
+trunc                trunc              trunc                         numpy.trunc              -
+uniform              random.uniform     rand                          random.uniform           RandomUniform
+var                  var                var                           numpy.var                -
+where                where              where                         numpy.where              Where
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerNames:
+    """The names of one operation in other libraries, empty where a library has no equivalent."""
+
+    numpy: str = ""
+    torch: str = ""
+    jax: str = ""
+    onnx: str = ""
+
+
+@cache
+def peer_names() -> dict[str, PeerNames]:
+    """The rows of the table, by the name of the operation."""
+    rows = [line.split() for line in TABLE.strip().splitlines()]
+    return {name: PeerNames(*("" if cell == NONE else cell for cell in cells)) for name, *cells in rows}
+
+
+def names(rows: Sequence[OperationRow]) -> str:
+    """The table of names for the page of operations."""
+    known = peer_names()
+    cells = [_cells(row, known.get(row.name, PeerNames())) for row in sorted(rows, key=lambda row: row.name)]
+    lines = [["ocannl", *TITLES], ["---"] * (1 + len(TITLES)), *cells]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cells(row: OperationRow, peers: PeerNames) -> list[str]:
+    return [f"`{row.call}`", *_codes((library, getattr(peers, library)) for library in LIBRARIES)]
+
+
+def _codes(named: Iterable[tuple[str, str]]) -> list[str]:
+    return [f"`{PREFIXES[library]}{name}`" if name else "" for library, name in named]
