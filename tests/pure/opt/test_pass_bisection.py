@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -23,7 +24,7 @@ from ocannl.testing.random_programs import Program, difference, generate
 CPU = Capabilities(vector_bytes=32)
 GPU = Capabilities(wants_schedule=False, wants_fusion_groups=True, wants_online_softmax=True, grid_threads=1 << 10)
 TARGETS = {"cpu": CPU, "gpu": GPU}
-NAMES = [step.name for step in passes({}, CPU)]
+NAMES = [name for step in passes({}, CPU) for name in step.replaceable_forms]
 
 
 def check(pass_name: str, proc: Proc) -> None:
@@ -94,8 +95,29 @@ def test_replay_names_the_failing_pass(name: str, target: str, monkeypatch: pyte
     assert_correct(program, result.proc)
 
 
+@pytest.mark.parametrize("is_ill_formed", [False, True])
+def test_schedule_has_two_replacements(is_ill_formed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, lowered = program_of(3)
+
+    def fail(proc: Proc, *args: object) -> Proc:
+        if is_ill_formed:
+            return replace(proc, bufs=())
+        raise KeyError
+
+    monkeypatch.setattr(pipeline, "schedule", fail)
+    simple = replay(lowered, {}, CPU, check)
+    assert simple.plain == {"schedule"}
+    monkeypatch.setattr(pipeline, "schedule_simply", fail)
+    plain = replay(lowered, {}, CPU, check)
+    assert plain.plain == {"schedule", "simple schedule"} and plain.is_optimized
+    for result in (simple, plain):
+        assert [failure.pass_name for failure in result.failures] == ["schedule"]
+        assert_correct(program, result.proc)
+
+
 def test_plain_variants_leave_the_schedule_out_first() -> None:
-    schedule_only, everything = plain_variants(CPU)
-    assert "schedule" in schedule_only and "fuse_epilogues" not in schedule_only
-    assert everything == {step.name for step in passes({}, CPU) if step.when} - REQUIRED_PASSES
+    simple, schedule_only, everything = plain_variants(CPU)
+    assert "schedule" in simple and "fuse_epilogues" not in simple
+    assert schedule_only == simple | {"simple schedule"}
+    assert everything == {*(step.name for step in passes({}, CPU) if step.when), "simple schedule"} - REQUIRED_PASSES
     assert all(not variant & REQUIRED_PASSES for variant in plain_variants(GPU))

@@ -71,6 +71,7 @@ HORIZONTAL_SUM_CYCLES = 5  # to reduce a vector to a scalar
 ROW_SWITCH_CYCLES = 3.5  # to continue with the next row in memory, per stream
 MAX_UNROLLED_OPS = 6  # additions per element up to which several vectors of a map are interleaved
 BOUND_SLACK = 0.999  # factor on lower bounds that compensates for rounding differences to the estimates
+SIMPLE_TILE_ROWS, SIMPLE_TILE_VECTORS = 4, 2  # tiles that are used after a defect; any target has 8 registers
 SCALAR_PARTIAL_SUMS = 4  # interleaved scalar accumulators; covers the latency of an addition
 MAX_LATENCY_BOUND_LOADS = 4  # loads per term; with more loads the latency of the addition is hidden
 MAX_UNROLLED_EPILOGUE_OPS = 200  # additions up to which the epilogue of a tile is fully unrolled

@@ -28,7 +28,7 @@ from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.parallel.split_reductions import split_reductions
-from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices, schedule
+from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices, schedule, schedule_simply
 from ocannl.opt.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
 from ocannl.opt.simplify.eliminate_dead_code import eliminate_dead_code
 from ocannl.opt.simplify.eliminate_equal_arrays import eliminate_equal_arrays
@@ -39,13 +39,24 @@ from ocannl.opt.simplify.simplify import simplify
 class Pass:
     """A transformation of programs; `when` is false if the target does not need it.
 
-    `plain` is applied instead of `run` after the pass has failed. It changes nothing if a program needs no such pass.
+    `simple`, if there is one, is applied instead of `run` after the pass has failed, and `plain` if that fails as well.
+    It changes nothing if a program needs no such pass.
     """
 
     name: str
     run: Callable[[Proc], Proc]
     when: bool = True
     plain: Callable[[Proc], Proc] = lambda proc: proc
+    simple: Callable[[Proc], Proc] | None = None
+
+    @property
+    def replaceable_forms(self) -> dict[str, Callable[[Proc], Proc]]:
+        """The forms that are tried before `plain`, by name."""
+        return {self.name: self.run, **({f"simple {self.name}": self.simple} if self.simple is not None else {})}
+
+    def form(self, replaced: frozenset[str]) -> Callable[[Proc], Proc]:
+        """Returns the first form that is not replaced."""
+        return next((run for name, run in self.replaceable_forms.items() if name not in replaced), self.plain)
 
 
 PlanSelector = Callable[[Proc], PlanChoices]
@@ -84,7 +95,10 @@ def passes(
         Pass("online_softmax", online_softmax, when=c.wants_online_softmax),  # before loop fusion does
         Pass("fuse_outer_loops", lambda proc: fuse_outer_loops(proc, c), when=fuses),  # strides are final
         Pass("split_reductions", lambda proc: split_reductions(proc, grid_threads=c.grid_threads), when=splits),
-        Pass("schedule", lambda proc: schedule(proc, c, choose(proc)), when=c.wants_schedule),
+        Pass(
+            "schedule", lambda proc: schedule(proc, c, choose(proc)), when=c.wants_schedule,
+            simple=lambda proc: schedule_simply(proc, c),
+        ),
         Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, when=fuses),  # of scheduled statements
         Pass("prefetch", lambda proc: prefetch(proc, threshold), when=c.wants_schedule),  # vectors are chosen
         Pass("use_nontemporal_stores", lambda proc: use_nontemporal_stores(proc, threshold), when=c.wants_schedule),
@@ -116,19 +130,20 @@ def optimize(
     """Runs the passes on a lowered program. Kept nodes get the same values, up to rounding.
 
     `keep_reasons` maps every node that is read after the program to the reason why it is kept; `on_stage` receives the
-    program after each pass; passes named in `without` are skipped, those in `plain` run in their plain form; `choose`
-    may override plans of the cost model.
+    program after each pass; passes named in `without` are skipped, those in `plain` run in the simple form if there is
+    one that `plain` does not name as well, otherwise in their plain form; `choose` may override plans of the cost
+    model.
 
     Raises ValueError if `without` or `plain` names an unknown pass.
     """
     pipeline = passes(keep_reasons, capabilities, choose)
-    names = [step.name for step in pipeline]
+    names = [name for step in pipeline for name in step.replaceable_forms]
     unknown = sorted((without | plain).difference(names))
     if unknown:
         raise ValueError(f"unknown pass {', '.join(unknown)}; there are {', '.join(names)}")
     for step in pipeline:
         if step.when and step.name not in without:
-            proc = step.plain(proc) if step.name in plain else step.run(proc)
+            proc = step.form(plain)(proc)
             if on_stage is not None:
                 on_stage(step.name, proc)
     return proc

@@ -1,7 +1,9 @@
 """Recovery from defects of the compiler: a routine is compiled without the pass that has failed, with a warning.
 
     optimize --fails--> replay with a check after each pass --> the program without the failing passes
-    backend  --fails--> the same program with the plain schedule --> the program as lowered
+    backend  --fails--> the same program with a simple schedule --> without a schedule --> the program as lowered
+
+A backend that fails on a program of a single store as well is broken, and its error is raised.
 
 With the setting `on_defect` = `raise`, or `verify` = `every`, the first failure raises an error instead.
 """
@@ -18,7 +20,8 @@ from ocannl.base.errors import CompileError, DefectWarning, VerifyError
 from ocannl.base.log import logger
 from ocannl.base.plugins import exception_summary
 from ocannl.base.traceback_filtering import warn_user
-from ocannl.ir.loops import Proc
+from ocannl.ir.loops import AccessMode, Buf, Const, MemorySpace, Proc, Ref, Store
+from ocannl.ir.precision import float32
 from ocannl.ir.tnode import TNode
 from ocannl.opt.pass_bisection import REQUIRED_PASSES, Check, PassFailure, Replay, is_defect, plain_variants, replay
 from ocannl.opt.pipeline import optimize
@@ -64,11 +67,13 @@ def recover_passes(failed: FailedCompilation, error: Exception) -> Replay:
     if must_raise():
         _raise(part, _listed([failed.lowered.name]), failure.error, VerifyError)
     names = [failure.pass_name for failure in result.failures]
-    required = [name for name in names if name in REQUIRED_PASSES or name == "schedule"]
-    without = _listed([name for name in names if name not in required])
+    simple = [name for name in names if name == "schedule" and f"simple {name}" not in result.plain]
+    required = [name for name in names if name in REQUIRED_PASSES or (name == "schedule" and name not in simple)]
+    without = _listed([name for name in names if name not in (*required, *simple)])
     remedies = [f"without {without}"] if without else []
+    remedies += [f"with the simple form of {_listed(simple)}"] if simple else []
     remedies += [f"with the plain form of {_listed(required)}"] if required else []
-    if set(result.plain) > set(names):
+    if not result.is_optimized:
         remedies = ["without optimization"]
     _report(failed, part, failure, " and ".join(remedies) or "with the plans of the cost model")
     return result
@@ -96,11 +101,13 @@ def recover_backend(
     plain: frozenset[str],
     compiled: Callable[[Proc, frozenset[str]], CompiledCode],
 ) -> tuple[Proc, frozenset[str], CompiledCode]:
-    """Returns a plainer program that the backend compiles, its passes in plain form, and its code.
+    """Returns a plainer program that the backend compiles, its replaced forms, and its code.
 
-    `compiled` returns the code of a program with the given passes in plain form. Raises `error` if all fail.
+    `compiled` returns the code of a program with the given forms replaced. Raises `error` if all fail.
     """
     name = failed.backend.name
+    if _is_broken(failed.backend):
+        raise error
     for proc, variant in _plainer_programs(failed, plain):
         try:
             code = compiled(proc, variant)
@@ -108,10 +115,24 @@ def recover_backend(
             if not is_backend_defect(again):
                 raise
         else:
-            remedy = "with the plain schedule" if "simplify" not in variant else "without optimization"
+            remedy = (
+                "without optimization" if "simplify" in variant
+                else "with the plain schedule" if "simple schedule" in variant
+                else "with a simple schedule"
+            )  # fmt: skip
             _report(failed, f"the backend `{name}`", PassFailure("backend", error, proc), remedy)
             return proc, variant, code
     raise error
+
+
+def _is_broken(backend: Backend) -> bool:
+    """Whether the backend fails on any program, since it fails on the simplest one."""
+    cell = Buf("cell", float32, (), (), MemorySpace.GLOBAL, AccessMode.OUT)
+    try:
+        backend.compile([Proc("probe", (cell,), (), (Store(Ref(cell, ()), Const(0.0, float32)),))])
+    except Exception:  # any error of a backend, which may be a plugin
+        return True
+    return False
 
 
 def _plainer_programs(failed: FailedCompilation, plain: frozenset[str]) -> Iterator[tuple[Proc, frozenset[str]]]:
