@@ -13,8 +13,9 @@ from ocannl.ir.loops import row_major
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.core.indirect_axes import axis_places
 from ocannl.lang.core.operation import Operation, Rule
-from ocannl.lang.core.slots import IndirectAxis, NullSlot, Slot, SlotAssign, elaborate
+from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, elaborate
 from ocannl.lang.core.symbolic_terms import Hole, Term, convert
 from ocannl.lang.core.tensor_protocol import TensorLike
 
@@ -46,11 +47,10 @@ class Application(Generic[T]):
         """The assignments that one rule of the operation writes."""
         slots = _ApplicationSlots(result, self.operands)
         rule(slots)
-        indirect_axes: tuple[IndirectAxis, ...] = ()
-        if self.operation.is_gather:
-            table, indices = self.operands
-            indirect_axes = (IndirectAxis(1, len(table.shape.batch), operand_term(indices, 2).tree),)
-        return elaborate(slots.out, result.projections, self.operation.outside, result.origin, indirect_axes)
+        projections, places = result.projections, None
+        if any(assign.at for assign in slots.out):
+            places = axis_places(self.operation.logic.spec, [result.shape, *(t.shape for t in self.operands)])
+        return elaborate(slots.out, projections, self.operation.outside, result.origin, places)
 
 
 class _ApplicationSlots:

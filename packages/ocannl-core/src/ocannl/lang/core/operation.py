@@ -96,7 +96,7 @@ class Operation:
     result_type: ResultType = PROMOTED
     text: str = ""  # format of the expression: "{0} @ {1}"
     sizes: Mapping[str, int] = field(default_factory=dict)
-    is_gather: bool = False  # operand 2 indexes the leading output axis of operand 1
+    is_gather: bool = False  # reads operand 1 at computed indices; the sum adds nothing up
 
     @property
     def outside(self) -> float | None:
@@ -144,29 +144,34 @@ def contraction(
     text: str = "",
     sizes: Mapping[str, int] | None = None,
     is_gather: bool = False,
+    at: Callable[..., Mapping[str, Term]] | None = None,
 ) -> Operation:
-    """`result =:reduce combine(operands)`, with the gradient that follows from the formula.
+    """`result =:reduce combine(operands)`, with the gradient that follows from the formula. `at(operands)` are the
+    indices of indirect axes, by label.
 
     Grad: the derivative of the formula; for a product, times the other factors; for a maximum or minimum, split equally
     between the points that attain it.
     """
 
+    def indices(s: Slots) -> Mapping[str, Term] | None:
+        return at and at(*s.operands)
+
     def forward(s: Slots) -> None:
-        s.result().write(reduce, True, combine(*s.operands))
+        s.result().write(reduce, True, combine(*s.operands), indices(s))
 
     def gradient(s: Slots) -> None:
         formula = combine(*s.operands)
         if reduce is None or reduce.name == "add":
             value = s.value if reduce is None else None
-            _propagate(s, formula, s.gradient(), value)
+            _propagate(s, formula, s.gradient(), value, indices(s))
             return
         if reduce.name == "mul":
-            _propagate(s, formula, s.gradient() * _cofactor(s, formula), None)
+            _propagate(s, formula, s.gradient() * _cofactor(s, formula, indices(s)), None, indices(s))
             return
         attains = apply("eq", s.stored(formula), s.value)
         ties = s.local("ties", 0)
-        ties.write(ADD, True, attains)
-        _propagate(s, formula, apply("where", attains, s.gradient() / ties, 0.0), None)
+        ties.write(ADD, True, attains, indices(s))
+        _propagate(s, formula, apply("where", attains, s.gradient() / ties, 0.0), None, indices(s))
 
     smooth = reduce is None or reduce.name in ("add", "mul", "max", "min")
     return Operation(
@@ -183,7 +188,7 @@ def contraction(
     )
 
 
-def _cofactor(s: Slots, factor: Term) -> Term:
+def _cofactor(s: Slots, factor: Term, at: Mapping[str, Term] | None) -> Term:
     """The product of all factors except `factor`, the derivative of a product.
 
     Computed as a quotient for a finite nonzero factor. For a single factor 0, infinity or NaN it is the product of the
@@ -191,16 +196,18 @@ def _cofactor(s: Slots, factor: Term) -> Term:
     """
     is_invertible = apply("eq", factor / factor, 1.0)
     singular_count, invertible_product = s.local("others", 0), s.local("rest", 0)
-    singular_count.write(ADD, True, apply("where", is_invertible, 0.0, 1.0))
-    invertible_product.write(MUL, True, apply("where", is_invertible, factor, 1.0))
+    singular_count.write(ADD, True, apply("where", is_invertible, 0.0, 1.0), at)
+    invertible_product.write(MUL, True, apply("where", is_invertible, factor, 1.0), at)
     of_singular = apply("where", apply("eq", singular_count, 1.0), invertible_product, s.value)
     return apply("where", is_invertible, s.value / factor, of_singular)
 
 
-def _propagate(s: Slots, formula: Term, g: Term, result_value: Term | None) -> None:
+def _propagate(
+    s: Slots, formula: Term, g: Term, result_value: Term | None, at: Mapping[str, Term] | None = None
+) -> None:
     cotangents = pullback(tree_of(formula), g, result_value)
     for number in range(1, len(s.operands) + 1):
         target = s.operand_gradient(number)
         for hole, cotangent in cotangents.items():
             if hole.slot == number:
-                target.write(ADD, False, cotangent)
+                target.write(ADD, False, cotangent, at)

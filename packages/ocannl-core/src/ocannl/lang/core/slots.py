@@ -10,15 +10,16 @@ the indices of every slot.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from ocannl.base.errors import CodeError, ShapeError
-from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
-from ocannl.ir.assign import Assign, Call, Convert, Index, IndirectIndex, Origin, Piece, Read, Value
+from ocannl.ir.affine import TRUE, Affine, Cond, bounds_condition
+from ocannl.ir.assign import Assign, Index, IndirectIndex, Origin, Piece, Read, Value
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.precision import float64
 from ocannl.ir.projections import Projection, Projections, is_injective
+from ocannl.lang.core.indirect_axes import Places, index_symbols, with_indirect_axes, with_used_loops
 from ocannl.lang.core.symbolic_terms import (
     AxisIndex,
     Hole,
@@ -62,7 +63,8 @@ class ConcatParts:
 class SlotAssign:
     """`target <- target accum tree`, where every hole is read at the index of its slot.
 
-    With `is_concat` there is one tree per operand; a box uses the tree of the operand it covers.
+    With `is_concat` there is one tree per operand; a box uses the tree of the operand it covers. `at` are the indices
+    of indirect axes, by label. An assignment with `at` iterates only over the loops that it uses.
     """
 
     target: Hole
@@ -70,6 +72,7 @@ class SlotAssign:
     clear: bool
     trees: tuple[Tree, ...]
     is_concat: bool = False
+    at: tuple[tuple[str, Tree], ...] | None = None
 
 
 class Slot(Term):
@@ -82,10 +85,13 @@ class Slot(Term):
         self.hole = hole
         self._out = out
 
-    def write(self, accum: Op | None, clear: bool, value: object) -> None:
+    def write(self, accum: Op | None, clear: bool, value: object, at: Mapping[str, Term] | None = None) -> None:
         is_concat = isinstance(value, ConcatParts)
         choices = value.choices if isinstance(value, ConcatParts) else (value,)
-        self._out.append(SlotAssign(self.hole, accum, clear, tuple(map(tree_of, choices)), is_concat))
+        trees, indices = tuple(map(tree_of, choices)), None
+        if at is not None:
+            indices = tuple((label, tree_of(index)) for label, index in at.items())
+        self._out.append(SlotAssign(self.hole, accum, clear, trees, is_concat, indices))
 
     def __setitem__(self, spelling: object, value: object) -> None:
         self.write(*((None, True) if spelling is Ellipsis else parse_assignment(spelling)), value)
@@ -104,7 +110,7 @@ class NullSlot:
 
     __slots__ = ()
 
-    def write(self, accum: Op | None, clear: bool, value: object) -> None:
+    def write(self, accum: Op | None, clear: bool, value: object, at: Mapping[str, Term] | None = None) -> None:
         pass
 
     def __setitem__(self, spelling: object, value: object) -> None:
@@ -117,32 +123,24 @@ class NullSlot:
     __isub__ = __iadd__
 
 
-@dataclass(frozen=True, slots=True)
-class IndirectAxis:
-    """Axis `axis` of the tensor at `slot` has no loop: its index is the value of `index` (a gather)."""
-
-    slot: int
-    axis: int
-    index: Tree
-
-
 def elaborate(
     assigns: list[SlotAssign],
     projections: Projections,
     outside: float | None,
     origin: Origin,
-    indirect_axes: tuple[IndirectAxis, ...] = (),
+    places: Places | None = None,
 ) -> Iterator[Assign]:
-    """Elaborates slot assignments. Reads out of bounds give `outside`; writes out of bounds are masked.
+    """Elaborates slot assignments. Reads out of bounds give `outside`; writes out of bounds are masked. `places` are
+    the axes of the labels, if there are indirect axes.
 
-    Raises: CodeError for stores of several values in one cell.
+    Raises: CodeError for stores of several values in one cell; the last wins where indices of the cell are indirect.
     """
     for a in assigns:
         pieces = []
         for projection in projections.pieces:
-            piece = _piece(a, projection, projections, outside, indirect_axes)
+            piece = _piece(a, projection, projections, outside, places or {})
             if piece is not None:
-                if a.accum is None:
+                if a.accum is None and not a.at:
                     _refuse_several_values(piece, a.target.node.label, origin)
                 pieces.append(piece)
         yield Assign(a.target.node, a.accum, a.clear, tuple(pieces), origin)
@@ -150,7 +148,7 @@ def elaborate(
 
 def _refuse_several_values(piece: Piece, label: str, origin: Origin) -> None:
     """Refuses a store of different values in one cell; loops that the value does not depend on store an equal one."""
-    read = {sym for r in piece.reads for index in r.indices for sym in index.syms} | set(_index_symbols(piece.value))
+    read = {sym for r in piece.reads for index in r.indices for sym in index.syms} | set(index_symbols(piece.value))
     loops = [loop for loop in piece.loops if loop in read]
     if is_injective(piece.indices, loops):
         return
@@ -164,23 +162,15 @@ def _refuse_several_values(piece: Piece, label: str, origin: Origin) -> None:
     raise CodeError(f"{problem}: the last would win{where}\n  fix  {fix}")
 
 
-def _index_symbols(value: Value) -> Iterator[Sym]:
-    """The symbols whose values are numbers in a formula."""
-    match value:
-        case Index(index): yield from index.syms
-        case Call(_, args): yield from (sym for arg in args for sym in _index_symbols(arg))
-        case Convert(inner): yield from _index_symbols(inner)
-        case _: pass
-
-
 def _piece(
     a: SlotAssign,
     projection: Projection,
     projections: Projections,
     outside: float | None,
-    indirect_axes: tuple[IndirectAxis, ...],
+    places: Places,
 ) -> Piece | None:
-    projection, syms = _with_indirect_axes(projection, projections, indirect_axes)
+    at = a.at or ()
+    projection, syms = with_indirect_axes(projection, projections, [places[label] for label, _ in at])
 
     def read(leaf: Hole | AxisIndex | ShiftedRead) -> Value:
         hole = leaf.hole if isinstance(leaf, ShiftedRead) else leaf
@@ -205,11 +195,12 @@ def _piece(
     for index, size in zip(indices, dims, strict=True):
         in_bounds = bounds_condition(index, size)
         when = when if in_bounds.is_true else when & in_bounds
-    indirect = tuple(IndirectIndex(sym, instantiate(p.index, read)) for sym, p in zip(syms, indirect_axes, strict=True))
+    indirect = tuple(IndirectIndex(sym, instantiate(tree, read)) for sym, (_, tree) in zip(syms, at, strict=True))
     value = instantiate(present[0], read)
     if a.target.node.precision is float64:
         value = with_constants_in(float64, value)
-    return Piece(projection.loops, indices, value, when, indirect)
+    piece = Piece(projection.loops, indices, value, when, indirect)
+    return piece if a.at is None else with_used_loops(piece)
 
 
 def _shifted(indices: tuple[Affine, ...], leaf: ShiftedRead, projection: Projection) -> tuple[Affine, ...]:
@@ -217,28 +208,3 @@ def _shifted(indices: tuple[Affine, ...], leaf: ShiftedRead, projection: Project
     sym = along[0].only_sym if along else None
     assert sym is not None
     return tuple(index.substitute({sym: Affine.of(sym) + leaf.shift}) for index in indices)
-
-
-def _with_indirect_axes(
-    projection: Projection, projections: Projections, indirect_axes: tuple[IndirectAxis, ...]
-) -> tuple[Projection, list[Sym]]:
-    """The projection with the loops of indirect axes replaced by bound symbols, and these symbols."""
-    syms: list[Sym] = []
-    for p in indirect_axes:
-        indices = projection.at(p.slot)
-        assert indices is not None
-        old, size = indices[p.axis].only_sym, projections.dims(p.slot)[p.axis]
-        syms.append(Sym(old.name if old else "at", 0, size - 1, SymKind.INDIRECT))
-        index = Affine.of(syms[-1])
-        if old is None:  # an axis of size 1 has no loop
-            operands = list(projection.operands)
-            operands[p.slot - 1] = (*indices[: p.axis], index, *indices[p.axis + 1 :])
-            projection = replace(projection, operands=tuple(operands))
-            continue
-        substitution = {old: index}
-        projection = Projection(
-            tuple(loop for loop in projection.loops if loop is not old),
-            tuple(i.substitute(substitution) for i in projection.result),
-            tuple(o and tuple(i.substitute(substitution) for i in o) for o in projection.operands),
-        )
-    return projection, syms

@@ -48,7 +48,7 @@ def take(t: object, ids: object, *, label: str | None = None) -> Tensor:
             f"`{table.label}.take({indices.label})`: the number of output axes of both operands is unknown"
             f"\n  fix    give `{table.label}` or `{indices.label}` output=[...]"
         )
-    return _gather("take", spec, table, indices, "{0}.take({1})", label)
+    return _gather("take", spec, "v", table, indices, "{0}.take({1})", label)
 
 
 def pick(x: object, ids: object, *, label: str | None = None) -> Tensor:
@@ -60,7 +60,7 @@ def pick(x: object, ids: object, *, label: str | None = None) -> Tensor:
     """
     values, indices = embed(x), embed(ids)
     _require_integers(indices, "pick")
-    return _gather("pick", "...|v; ...| => ...|", values, indices, "pick({0}, {1})", label)
+    return _gather("pick", "...|v; ...| => ...|", "v", values, indices, "pick({0}, {1})", label)
 
 
 def one_hot(ids: object, n: int, *, dtype: object = None, label: str | None = None) -> Tensor:
@@ -88,10 +88,14 @@ def _equals_index(index: Term, position: Term) -> Term:
     return term("eq", index, position)
 
 
-def _gather(name: str, spec: str, table: Tensor, indices: Tensor, text: str, label: str | None) -> Tensor:
+def _gather(name: str, spec: str, axis: str, table: Tensor, indices: Tensor, text: str, label: str | None) -> Tensor:
     logic = einsum(parse(spec))
     result_type = ResultType(weak_operands=frozenset({1}))
-    operation = contraction(name, logic, _value_operand, ADD, result_type=result_type, text=text, is_gather=True)
+
+    def at(_: Term, index: Term) -> dict[str, Term]:
+        return {axis: index}
+
+    operation = contraction(name, logic, _value_operand, ADD, result_type=result_type, text=text, is_gather=True, at=at)
     return apply(operation, [table, indices], label=label)
 
 
