@@ -76,6 +76,7 @@ read:
   ret i64 %now
 }}
 """
+CHUNK_FUNCTION_PARAMS = ("ptr", "i64", "i64")  # types of frame, chunk and thread
 PARALLEL_FOR = "ocannl-parallel-for"
 PARALLEL_FOR_TEXT = f"""\
 define i1 @{PARALLEL_FOR}(ptr %control, ptr %body, ptr %frame, i64 %num.chunks) nounwind {{

@@ -18,12 +18,19 @@ from ocannl.ir.loops import Buf, MemorySpace, Proc
 from ocannl.ir.name_mangling import identifier
 from ocannl.ir.printer import print_proc
 from ocannl_backend_llvm.builder import Builder, Instructions, Module
-from ocannl_backend_llvm.control_block import ACQUIRE, PARALLEL_FOR, PARALLEL_FOR_TEXT, RELEASE, address, element
+from ocannl_backend_llvm.control_block import (
+    ACQUIRE,
+    CHUNK_FUNCTION_PARAMS,
+    PARALLEL_FOR,
+    PARALLEL_FOR_TEXT,
+    RELEASE,
+    address,
+    element,
+)
 from ocannl_backend_llvm.function import FunctionEmitter, comment, declare
 from ocannl_backend_llvm.jit import symbol
 
 MODULE_LINES = 2500  # per module; amortizes LLVM's overhead per module
-CHUNK_FUNCTION_PARAMS = ("ptr", "i64", "i64")  # types of frame, chunk and thread
 
 
 def emit(procs: Sequence[Proc], instructions: Instructions, lines: int = MODULE_LINES) -> Iterator[str]:

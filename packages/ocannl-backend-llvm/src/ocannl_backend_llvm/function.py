@@ -24,7 +24,6 @@ from ocannl.ir.loops import (
     Buf,
     Comment,
     Const,
-    Expr,
     For,
     If,
     Let,
@@ -43,7 +42,18 @@ from ocannl.ir.name_mangling import Namer, identifier
 from ocannl.ir.printer import print_proc
 from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, Builder, Module
-from ocannl_backend_llvm.control_block import POLL, POLL_TEXT, READ_CLOCK, READ_CLOCK_TEXT, WITHOUT_SIGNALS, element
+from ocannl_backend_llvm.control_block import (
+    CHUNK_FUNCTION_PARAMS,
+    PARALLEL_FOR,
+    PARALLEL_FOR_TEXT,
+    POLL,
+    POLL_TEXT,
+    READ_CLOCK,
+    READ_CLOCK_TEXT,
+    WITHOUT_SIGNALS,
+    address,
+    element,
+)
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.register_tiles import TileEmitter
 from ocannl_backend_llvm.scalar import ScalarCode
@@ -111,7 +121,7 @@ class FunctionEmitter:
         if not self.nest.callees:
             return self.nest.body
         calls: Body = (*self.nest.shared_locals, *(Comment(self.functions[callee]) for callee in self.nest.callees))
-        return tuple([replace(s, body=calls) if isinstance(s, For) else s for s in self.nest.body])
+        return tuple([replace(s, body=calls) if isinstance(s, For | BindIndex) else s for s in self.nest.body])
 
     def emit(self) -> Document:
         self.block(self.nest.body)
@@ -177,8 +187,8 @@ class FunctionEmitter:
                 self.loop(stmt)
             case If(cond, true_body, false_body):
                 self.branch(cond, true_body, false_body)
-            case BindIndex(sym, value, body):
-                self.indirect_index(sym, value, body)
+            case BindIndex():
+                self.indirect_index(stmt)
             case Let(name, value):
                 self.code.define(name, value)
             case Local(buf, fill):
@@ -208,7 +218,7 @@ class FunctionEmitter:
                 return
             if lo + step >= hi:
                 self.indices.bind(stmt.sym, lo)
-                self.block(stmt.body)
+                self.body_of(stmt)
                 return
             if stmt.row and (stmt.row.lo.constant or 0) < (stmt.row.hi.constant or 0):
                 TileEmitter(self.code, stmt, stmt.row)
@@ -216,7 +226,7 @@ class FunctionEmitter:
             if stmt.mode is Mode.VECTORIZED and not stmt.row:
                 VectorCode(self.code, stmt).block(stmt.body)
                 return
-            if stmt.mode is not Mode.SERIAL:
+            if stmt.mode in (Mode.UNROLLED, Mode.VECTORIZED):
                 for value in range(lo, hi):
                     self.indices.bind(stmt.sym, value)
                     self.block(stmt.body)
@@ -232,15 +242,18 @@ class FunctionEmitter:
         b.label(body)
         counter_value = b.assign(f"load i64, ptr {counter}", name)
         self.indices.enter(stmt.sym, counter_value)
-        if self.nest.is_calling_loop(stmt):
-            self.calls()
-        else:
-            self.block(stmt.body)
+        self.body_of(stmt)
         self.indices.leave()
         next_value = b.assign(f"add nsw i64 {counter_value}, {step}", name)
         b.line(f"store i64 {next_value}, ptr {counter}")
         b.branch(b.assign(f"icmp slt i64 {next_value}, {hi}", "more"), body, end)
         b.label(end)
+
+    def body_of(self, stmt: For | BindIndex) -> None:
+        if self.nest.is_caller(stmt):
+            self.calls()
+        else:
+            self.block(stmt.body)
 
     def calls(self) -> None:
         """The local arrays shared by the callees, then the calls."""
@@ -249,7 +262,23 @@ class FunctionEmitter:
         for callee in self.nest.callees:
             args = [f"ptr {self.code.pointers[buf]}" for buf in callee.bufs]
             args += [f"i64 {self.indices.affine(Affine.of(sym))}" for sym in callee.syms]
-            self.call(self.functions[callee], args, callee.is_cancellable)
+            if callee.parallel_loop is not None:
+                self.parallel_call(self.functions[callee], args, callee.parallel_loop)
+            else:
+                self.call(self.functions[callee], args, callee.is_cancellable)
+
+    def parallel_call(self, function: str, args: list[str], loop: ParallelLoop) -> None:
+        b = self.b
+        b.module.define(PARALLEL_FOR, PARALLEL_FOR_TEXT)
+        b.module.declare(f"{function}.chunk", "i32", CHUNK_FUNCTION_PARAMS)
+        values = [*args, "ptr %control"]
+        frame, next_block = f"%{b.fresh('frame')}", b.fresh("go.on")
+        self.allocas.line(f"  {frame} = alloca [{len(values)} x i64]")
+        for position, value in enumerate(values):
+            b.line(f"store {value}, ptr {address(b, 'i64', frame, position)}")
+        call = f"call i1 @{PARALLEL_FOR}(ptr %control, ptr @{function}.chunk, ptr {frame}, i64 {loop.num_chunks})"
+        b.branch(b.assign(call, "cancelled"), "leave", next_block)
+        b.label(next_block)
 
     def call(self, function: str, args: list[str], is_cancellable: bool) -> None:
         declare(self.b.module, function, args, is_cancellable)
@@ -261,15 +290,15 @@ class FunctionEmitter:
         self.b.branch(cancelled, "leave", next_block)
         self.b.label(next_block)
 
-    def indirect_index(self, sym: Sym, value: Expr, body: Body) -> None:
-        b = self.b
-        index = self.code.value(value)
+    def indirect_index(self, stmt: BindIndex) -> None:
+        b, sym = self.b, stmt.sym
+        index = self.code.value(stmt.value)
         inside, end = b.fresh("picked"), b.fresh("end")
         first = b.op("sub", "i64", index, str(sym.lo))
         b.branch(b.assign(f"icmp ult i64 {first}, {sym.extent}", "in"), inside, end)
         b.label(inside)
         self.indices.enter(sym, index)
-        self.block(body)
+        self.body_of(stmt)
         self.indices.leave()
         b.jump(end)
         b.label(end)

@@ -58,9 +58,10 @@ otherwise it forwards the arguments to the fallback.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ocannl.ir.loops import AccessMode, Buf, For, MemorySpace, Poll, Proc
+from ocannl.ir.loops import AccessMode, Body, Buf, For, MemorySpace, Poll, Proc, Stmt, region_body
 from ocannl.ir.name_mangling import identifier
 from ocannl.ir.stack_size import stack_bytes
 from ocannl.ir.walk import walk
@@ -106,7 +107,14 @@ def holds_gil(proc: Proc) -> bool:
 
 
 def _has_parallel_loops(proc: Proc) -> bool:
-    return any(isinstance(stmt, For) and stmt.parallel_chunk for stmt in proc.body)
+    return any(isinstance(stmt, For) and stmt.parallel_chunk for stmt in _outermost(proc.body))
+
+
+def _outermost(body: Body) -> Iterator[Stmt]:
+    """The statements of a body, with those of its regions."""
+    for stmt in body:
+        yield stmt
+        yield from _outermost(region_body(stmt) or ())
 
 
 def signature(proc: Proc) -> Signature:

@@ -87,10 +87,7 @@ class _NestWriter:
                 self.add(self.sym(sym))
                 self.bound(lo)
                 self.bound(hi)
-                if self.class_names is not None and self.nest.is_calling_loop(stmt):
-                    self.calls(self.class_names)
-                else:
-                    self.body(body)
+                self.inner(stmt, body)
             case If(cond, true_body, false_body):
                 self.add("if")
                 self.cond(cond)
@@ -99,7 +96,7 @@ class _NestWriter:
             case BindIndex(sym, value, body):
                 self.add(f"pick {self.sym(sym)}")
                 self.expr(value)
-                self.body(body)
+                self.inner(stmt, body)
             case Let(name, value):
                 self.add(self.canonical_name(name, "v"))
                 self.expr(value)
@@ -115,6 +112,12 @@ class _NestWriter:
                 self.ref(ref)
             case Comment():
                 pass
+
+    def inner(self, stmt: Stmt, body: Body) -> None:
+        if self.class_names is not None and self.nest.is_caller(stmt):
+            self.calls(self.class_names)
+        else:
+            self.body(body)
 
     def calls(self, class_names: Mapping[Nest, str]) -> None:
         self.body(self.nest.shared_locals)

@@ -8,6 +8,9 @@
     for b:              -+
       for i: ...         |-  one nest; inner nests become functions (callees) if they are long enough
       for j: ...        -+
+    sequential for t:   -+
+      parallel for i:    |-  one nest; all inner nests become callees, and may be parallel
+      for j: ...        -+
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ from ocannl.ir.loops import (
     Store,
     Update,
     Var,
+    region_body,
 )
 from ocannl.ir.walk import walk
 from ocannl.ir.work import POLL_INTERVAL_OPS, work
@@ -68,7 +72,7 @@ class ParallelLoop:
 @dataclass(frozen=True, slots=True, eq=False)
 class Nest:
     """A part of a program that becomes a function: its statements, its free variables (`bufs`, `syms`, in order of
-    first mention), its parallel loop, and the nests called by the body of its only loop."""
+    first mention), its parallel loop, and the nests called by the body of its only loop or conditional."""
 
     body: Body
     bufs: tuple[Buf, ...]
@@ -86,9 +90,9 @@ class Nest:
         loop = _only_loop(self.body) if self.callees else None
         return _shared_locals(loop) if loop is not None else ()
 
-    def is_calling_loop(self, stmt: Stmt) -> bool:
-        """Whether the body of this loop consists of the calls of `callees`."""
-        return bool(self.callees) and any(stmt is loop for loop in self.body)
+    def is_caller(self, stmt: Stmt) -> bool:
+        """Whether the body of this loop, or conditional, consists of the calls of `callees`."""
+        return bool(self.callees) and any(stmt is caller for caller in self.body)
 
     @property
     def unaliased_bufs(self) -> frozenset[Buf]:
@@ -140,6 +144,12 @@ def _only_loop(body: Body) -> For | None:
             return None
 
 
+def _only_region(body: Body) -> Stmt | None:
+    """The only statement, if it is a sequential loop or conditional code."""
+    stmts = [stmt for stmt in body if not isinstance(stmt, Comment)]
+    return stmts[0] if len(stmts) == 1 and region_body(stmts[0]) is not None else None
+
+
 def _split_body(body: Body) -> Iterator[Body]:
     pending: list[Stmt] = []
     for position, stmt in enumerate(body):
@@ -147,7 +157,7 @@ def _split_body(body: Body) -> Iterator[Body]:
             yield (*pending, *body[position:])
             return
         pending.append(stmt)
-        has_loop = any(isinstance(node, For) for node in walk(stmt))
+        has_loop = region_body(stmt) is not None or any(isinstance(node, For) for node in walk(stmt))
         if has_loop and len(pending) > 1 and not all(isinstance(s, LeadingStmt) for s in pending[:-1]):
             cut = len(pending) - 1
             while isinstance(pending[cut - 1], LeadingStmt):
@@ -162,6 +172,9 @@ def _split_body(body: Body) -> Iterator[Body]:
 
 
 def _build_nest(body: Body) -> Nest:
+    region = _only_region(body)
+    if region is not None:
+        return _build_calling_nest(body, region, None, _split_into_nests(region_body(region) or ()))
     loop, parallel_loop = _only_loop(body), None
     if loop is not None:
         inner, num_callees = _callee_body(loop)
@@ -211,14 +224,19 @@ def _build_nest(body: Body) -> Nest:
     )
 
 
-def _build_calling_nest(body: Body, loop: For, parallel_loop: ParallelLoop | None, callees: tuple[Nest, ...]) -> Nest:
-    """The nest whose loop calls `callees`."""
-    placed = [stmt.buf for stmt in _shared_locals(loop)]
-    bufs = dict.fromkeys(buf for callee in callees for buf in callee.bufs if buf not in placed)
-    callee_syms = [sym for callee in callees for sym in callee.syms if sym is not loop.sym]
-    syms = dict.fromkeys((*loop.lo.syms, *loop.hi.syms, *callee_syms))
-    callee_labels = [label for callee in callees for label in callee.labels]
-    labels = dict.fromkeys(label for label in (loop.origin.label, *callee_labels) if label)
+def _build_calling_nest(
+    body: Body, caller: Stmt, parallel_loop: ParallelLoop | None, callees: tuple[Nest, ...]
+) -> Nest:
+    """The nest whose loop or conditional, `caller`, calls `callees`."""
+    placed = [stmt.buf for stmt in _shared_locals(caller)] if isinstance(caller, For) else []
+    head = list(walk(caller.value)) if isinstance(caller, BindIndex) else [caller]
+    bound = [caller.sym] if isinstance(caller, For | BindIndex) else []
+    head_bufs = [node.ref.buf for node in head if isinstance(node, Load)]
+    bufs = dict.fromkeys([*head_bufs, *(buf for callee in callees for buf in callee.bufs if buf not in placed)])
+    head_syms = [sym for node in head for sym in mentioned_symbols(node)]
+    syms = dict.fromkeys([*head_syms, *(sym for callee in callees for sym in callee.syms if sym not in bound)])
+    label = caller.origin.label if isinstance(caller, For) else ""
+    labels = dict.fromkeys(text for text in (label, *(text for callee in callees for text in callee.labels)) if text)
     return Nest(
         body,
         tuple(bufs),
@@ -226,9 +244,9 @@ def _build_calling_nest(body: Body, loop: For, parallel_loop: ParallelLoop | Non
         tuple(labels),
         parallel_loop,
         callees,
-        is_cancellable=any(callee.is_cancellable for callee in callees),
+        is_cancellable=any(callee.is_cancellable or callee.parallel_loop is not None for callee in callees),
         has_nontemporal_stores=any(callee.has_nontemporal_stores for callee in callees),
-        stack_bytes=max([*map(_stack_end, placed), *(callee.stack_bytes for callee in callees)]),
+        stack_bytes=max([0, *map(_stack_end, placed), *(callee.stack_bytes for callee in callees)]),
     )
 
 

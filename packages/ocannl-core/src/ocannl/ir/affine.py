@@ -17,6 +17,8 @@ class SymKind(Enum):
     LOOP = "loop"
     STATIC = "static"  # passed in each call of a routine
     INDIRECT = "picked"  # loaded from memory, see `BindIndex`
+    ITERATION = "iteration"  # of an enclosing sequential loop: constant within a nest
+    CONDITION = "condition"  # 1 where conditional code executes
 
 
 class Sym:

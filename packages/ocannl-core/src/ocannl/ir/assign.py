@@ -1,6 +1,6 @@
 """Computations: sequences of assignments to tensor nodes, without a choice of loop order or storage.
 
-    Comp   = Seq(items) | Block(text, body) | Assign
+    Comp   = Seq(items) | LabeledBlock(text, body) | Loop(sym, body) | Conditional(condition, body) | Assign | HostCall
     Assign : lhs <- lhs accum value, over the iteration spaces of its pieces; `clear` first sets lhs to the neutral
              element of accum; accum None is a plain store. All values read the nodes as they were before the statement,
              clearing included. A cell accumulates its values in the order of the pieces and of their loops.
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
+from ocannl.ir.host_call import HostCall
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import TNode
@@ -121,20 +122,77 @@ class Seq:
     items: tuple[Comp, ...] = ()
 
 
-Comp = Seq | LabeledBlock | Assign
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Executes the body for each value of a symbol of kind ITERATION, in ascending order.
+
+    No cell of the `private` nodes is read before the loop, or code before it, has written the cell.
+    """
+
+    sym: Sym
+    body: Comp
+    private: tuple[TNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """Executes the body if the condition, which has no loops, is not 0. `private` is as in `Loop`."""
+
+    condition: Value
+    body: Comp
+    private: tuple[TNode, ...] = ()
+
+
+Comp = Seq | LabeledBlock | Loop | Conditional | Assign | HostCall
 
 
 def assigns(comp: Comp) -> Iterator[Assign]:
-    """The assignments in order of execution."""
+    """The assignments in order of the text: those in the body of a loop occur once."""
+    return (statement for statement in statements(comp) if isinstance(statement, Assign))
+
+
+def statements(comp: Comp) -> Iterator[Assign | Conditional]:
+    """The assignments in order of the text, and each conditional before its assignments."""
     stack: list[Comp] = [comp]
     while stack:
         match stack.pop():
             case Seq(items):
                 stack.extend(reversed(items))
-            case LabeledBlock(_, body):
+            case LabeledBlock(_, body) | Loop(_, body):
+                stack.append(body)
+            case Conditional(_, body) as conditional:
+                yield conditional
                 stack.append(body)
             case Assign() as assign:
                 yield assign
+
+
+def host_calls(comp: Comp) -> Iterator[HostCall]:
+    """The host calls in order of the text."""
+    stack: list[Comp] = [comp]
+    while stack:
+        match stack.pop():
+            case Seq(items):
+                stack.extend(reversed(items))
+            case LabeledBlock(_, body) | Loop(_, body) | Conditional(_, body):
+                stack.append(body)
+            case HostCall() as call:
+                yield call
+
+
+def written_nodes(comp: Comp) -> Iterator[TNode]:
+    """The nodes that assignments and host calls write, in order of the text; with repetitions."""
+    stack: list[Comp] = [comp]
+    while stack:
+        match stack.pop():
+            case Seq(items):
+                stack.extend(reversed(items))
+            case LabeledBlock(_, body) | Loop(_, body) | Conditional(_, body):
+                stack.append(body)
+            case HostCall() as call:
+                yield from call.written
+            case Assign(lhs):
+                yield lhs
 
 
 def reads(value: Value) -> Iterator[Read]:
@@ -154,9 +212,14 @@ def reads(value: Value) -> Iterator[Read]:
 def nodes(comp: Comp) -> tuple[TNode, ...]:
     """All nodes of the code, in order of first occurrence."""
     seen: dict[TNode, None] = {}
-    for assign in assigns(comp):
-        for piece in assign.pieces:
+    for statement in statements(comp):
+        if isinstance(statement, Conditional):
+            seen.update((read.node, None) for read in reads(statement.condition) if read.node not in seen)
+            continue
+        for piece in statement.pieces:
             for read in piece.reads:
                 seen.setdefault(read.node)
-        seen.setdefault(assign.lhs)
+        seen.setdefault(statement.lhs)
+    for call in host_calls(comp):
+        seen.update((node, None) for node in call.nodes if node not in seen)
     return tuple(seen)

@@ -12,7 +12,22 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quoted
 
 from ocannl.ir.affine import Affine, Cond, Sym, SymKind
-from ocannl.ir.assign import Assign, Call, Comp, Convert, Index, LabeledBlock, Number, Piece, Read, Seq, Value
+from ocannl.ir.assign import (
+    Assign,
+    Call,
+    Comp,
+    Conditional,
+    Convert,
+    Index,
+    LabeledBlock,
+    Loop,
+    Number,
+    Piece,
+    Read,
+    Seq,
+    Value,
+)
+from ocannl.ir.host_call import HostCall
 from ocannl.ir.tnode import TNode
 
 
@@ -51,6 +66,7 @@ class _CanonicalWriter:
         self.nodes: dict[TNode, int] = {}
         self.statics: dict[Sym, int] = {}
         self.loops: dict[Sym, int] = {}  # of the current piece
+        self.iterations: dict[Sym, int] = {}  # of all sequential loops
         self.headers: dict[int, tuple[dict[Sym, int], str, dict[int, str]]] = {}  # see `enter_piece`
         self.index_texts: dict[int, str] = {}
 
@@ -63,8 +79,18 @@ class _CanonicalWriter:
                 case LabeledBlock(text, body):
                     self.lines.append(f"{{ {quoted(text)}")
                     stack += ["}", body]
+                case Loop(sym, body, private):
+                    self.iterations[sym] = len(self.iterations)
+                    self.lines.append(f"{{ loop {sym.lo}..{sym.hi} private {self.private(private)}")
+                    stack += ["}", body]
+                case Conditional(condition, body, private):
+                    self.lines.append(f"{{ if {self.value(condition)} private {self.private(private)}")
+                    stack += ["}", body]
                 case Assign() as assign:
                     self.assign(assign)
+                case HostCall() as call:
+                    numbers = [self.node(n) if isinstance(n, TNode) else n for n in (*call.inputs, *call.written)]
+                    self.lines.append(f"host {quoted(call.name)} {numbers}")
                 case str() as line:
                     self.lines.append(line)
 
@@ -103,6 +129,9 @@ class _CanonicalWriter:
             case Convert(inner, precision):
                 return f"{precision.name}:{self.value(inner)}"
 
+    def private(self, nodes: tuple[TNode, ...]) -> str:
+        return ",".join([f"n{self.node(node)}" for node in nodes])
+
     def node(self, node: TNode) -> int:
         return self.nodes.setdefault(node, len(self.nodes))
 
@@ -121,6 +150,8 @@ class _CanonicalWriter:
     def sym(self, sym: Sym) -> tuple[str, int]:
         if sym.kind is SymKind.STATIC:
             return "t", self.statics.setdefault(sym, len(self.statics))
+        if sym.kind is SymKind.ITERATION:
+            return "i", self.iterations[sym]
         return "l", self.loops[sym]
 
     def cond(self, cond: Cond) -> str:

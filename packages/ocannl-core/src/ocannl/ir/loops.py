@@ -10,7 +10,8 @@ positive `parallel_chunk` has no loop-carried dependence, and threads execute ch
 order. The mode is a hint: an `UNROLLED` loop repeats its body for each iteration; the iterations of a `VECTORIZED`
 loop, which has no loop-carried dependence except reductions, are the lanes of vectors, statement by statement, and its
 reductions are reassociated. A vectorized loop within a vectorized loop is a register tile, which may be transposed when
-it is loaded or stored. `BindIndex` binds a symbol to the value of an integer expression and executes its body if the
+it is loaded or stored. The iterations of a `SEQUENTIAL` loop, such as the steps of a recurrence, depend on each other;
+its body consists of whole nests, which may be parallel. `BindIndex` binds a symbol to the value of an integer expression and executes its body if the
 value is in the range of the symbol. A `nontemporal` store bypasses the caches, for cells that are not read again soon;
 its value is visible to all statements after the nest.
 
@@ -29,7 +30,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
-from ocannl.ir.affine import Affine, Bound, Cond, Sym
+from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.assign import NOWHERE, Origin
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
@@ -181,6 +182,7 @@ class Mode(Enum):
     SERIAL = ""
     UNROLLED = "unrolled"
     VECTORIZED = "vectorized"
+    SEQUENTIAL = "sequential"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +291,8 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Proc:
-    """One routine. `bufs` are the arrays that it accesses, except locals, by first use; `syms` its static symbols."""
+    """One routine. `bufs` are the arrays that it accesses, except locals, by first use; `syms` its static symbols;
+    `reserved` the names that are bound elsewhere, if it is a part of a program."""
 
     name: str
     bufs: tuple[Buf, ...]
@@ -297,6 +300,12 @@ class Proc:
     body: Body
     facts: tuple[Fact, ...] = ()
     arena: int = 0  # bytes
+    reserved: frozenset[str] = frozenset()
+
+    @property
+    def is_part(self) -> bool:
+        """Whether this is a part of a program."""
+        return bool(self.reserved)
 
 
 def loop(sym: Sym, body: Body, origin: Origin = NOWHERE, mode: Mode = Mode.SERIAL) -> For:
@@ -308,6 +317,18 @@ def loop(sym: Sym, body: Body, origin: Origin = NOWHERE, mode: Mode = Mode.SERIA
 @lru_cache(maxsize=1 << 10)
 def _from_to(first: int, last: int) -> tuple[Bound, Bound]:
     return Bound.lower(first), Bound.upper(last + 1)
+
+
+def region_body(stmt: Stmt) -> Body | None:
+    """The body of a sequential loop or of conditional code, which consists of whole nests; None for other statements.
+    """
+    match stmt:
+        case For(mode=Mode.SEQUENTIAL, body=body):
+            return body
+        case BindIndex(sym, _, body) if sym.kind is SymKind.CONDITION:
+            return body
+        case _:
+            return None
 
 
 def is_full(loop: For) -> bool:

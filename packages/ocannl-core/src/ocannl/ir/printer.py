@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from ocannl.ir import assign as comp
 from ocannl.ir.affine import Bound
 from ocannl.ir.assign import Origin
+from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import (
     Apply,
     BindIndex,
@@ -266,6 +267,14 @@ def _comp_lines(code: comp.Comp, depth: int, named: NodeNames) -> Iterator[str]:
         case comp.LabeledBlock(text, body):
             yield f"{pad}# {' '.join(text.split())}"
             yield from _comp_lines(body, depth + 1, named)
+        case comp.Loop(sym, body):
+            yield f"{pad}for {sym.name} in {sym.lo}..{sym.hi + 1}:"
+            yield from _comp_lines(body, depth + 1, named)
+        case comp.Conditional(condition, body):
+            yield f"{pad}if {format_value(condition, named)}:"
+            yield from _comp_lines(body, depth + 1, named)
+        case HostCall():
+            yield f"{pad}{_host_call(code, named)}"
         case comp.Assign():
             for piece in code.pieces:
                 loops = " ".join(f"{s.name}<{s.hi + 1}" for s in piece.loops)
@@ -274,6 +283,12 @@ def _comp_lines(code: comp.Comp, depth: int, named: NodeNames) -> Iterator[str]:
                 at = f"[{', '.join(map(str, piece.indices))}]" if piece.indices else ""
                 left = f"{named(code.lhs)}{at} {_accum(code)} {format_value(piece.value, named)}{when}"
                 yield f"{pad}{left}" + (f"    over {loops}" if loops else "")
+
+
+def _host_call(call: HostCall, named: NodeNames) -> str:
+    outputs = ", ".join("_" if node is None else named(node) for node in call.outputs)
+    inputs = ", ".join(named(n) if isinstance(n, TNode) else format_number(n) for n in call.inputs)
+    return f"{outputs} =: host {call.name}({inputs})"
 
 
 def print_comp(code: comp.Comp) -> str:

@@ -4,7 +4,7 @@ In every stage, names and symbols are bound once and used in scope; operand type
 operation of an `Update` is a monoid; a reference has one index for each axis, proved in bounds; read-only buffers are
 not written. Each stage adds rules:
 
-    lowered    each statement is one perfect loop nest with constant bounds; there are no local arrays
+    lowered    each statement, also in regions, is one perfect loop nest with constant bounds; there are no local arrays
     optimized  temporaries and outputs are written before they are read; outputs are written; buffers of kept nodes are
                in global memory, those of other nodes are not
     placed     buffers in the arena are aligned and end within it; buffers that are live in one nest do not overlap
@@ -46,6 +46,7 @@ from ocannl.ir.loops import (
     Update,
     Var,
     When,
+    region_body,
 )
 from ocannl.ir.ops import Domain
 from ocannl.ir.precision import Family, Precision, int64
@@ -155,7 +156,7 @@ class _Check:
                 self.bounds(sym, lo, hi)
                 if stmt.parallel_chunk:
                     self.parallel(stmt)
-                if stmt.mode is not Mode.SERIAL:
+                if stmt.mode in (Mode.UNROLLED, Mode.VECTORIZED):
                     self.expanded(stmt)
                 with self.region.loop(sym, lo, hi):
                     self.block(body)
@@ -196,8 +197,9 @@ class _Check:
 
     def parallel(self, loop: For) -> None:
         """Checks that threads can execute the iterations in any order."""
-        if len(self.path) != 1 or loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
-            raise self.fail("parallel loop must be outermost, with step 1 and constant bounds")
+        is_outermost = all(region_body(stmt) is not None for stmt in self.path[:-1])
+        if not is_outermost or loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
+            raise self.fail("parallel loop must be outermost in its region, with step 1 and constant bounds")
         accesses = memory_accesses(loop.body)
         if loop.parallel_chunk < 1 or not has_no_loop_carried_dependence(accesses, loop.sym, (), sums=False):
             raise self.fail(f"parallel loop `{loop.sym.name}` has a loop-carried dependence")
@@ -341,6 +343,11 @@ class _Check:
 
     def perfect(self, stmt: Stmt) -> None:
         """Checks that a statement of a lowered program is one nest around one store."""
+        region = region_body(stmt)
+        if region is not None:
+            for inner in region:
+                self.perfect(inner)
+            return
         path: list[Stmt] = [stmt]
         inner = stmt
         while True:
@@ -387,8 +394,16 @@ def _check_arena(proc: Proc, alignment_bytes: int) -> None:
         if buf.offset + buf.nbytes > proc.arena:
             raise fail(f"`{buf.name}` ends at byte {buf.offset + buf.nbytes}, beyond the arena of {proc.arena} bytes")
     _check_overlap(arena, proc.body, "the arena", fail)
-    for stmt in proc.body:
-        if isinstance(stmt, For):
+    _check_stack(proc.body, fail)
+
+
+def _check_stack(body: Body, fail: Callable[[str], VerifyError]) -> None:
+    """Checks that local arrays do not overlap on the stack."""
+    for stmt in body:
+        region = region_body(stmt)
+        if region is not None:
+            _check_stack(region, fail)
+        elif isinstance(stmt, For):
             locals_ = {inner.buf for inner in stmt.body if isinstance(inner, Local) and inner.buf.offset is not None}
             _check_overlap(locals_, stmt.body, "the stack", fail)
 

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from ocannl.base.errors import CodeError
 from ocannl.ir.affine import Affine, Sym, SymKind
-from ocannl.ir.assign import Call, Comp, Convert, Index, Number, Read, Value, assigns
+from ocannl.ir.assign import (
+    Assign,
+    Call,
+    Comp,
+    Conditional,
+    Convert,
+    Index,
+    LabeledBlock,
+    Loop,
+    Number,
+    Read,
+    Seq,
+    Value,
+    reads,
+    statements,
+)
 from ocannl.ir.loops import AccessMode
 from ocannl.ir.name_mangling import identifier
 from ocannl.ir.tnode import Role, TNode
@@ -33,8 +50,11 @@ def static_symbols(code: Comp) -> tuple[Sym, ...]:
             case Number():
                 pass
 
-    for assign in assigns(code):
-        for piece in assign.pieces:
+    for statement in statements(code):
+        if isinstance(statement, Conditional):
+            visit(statement.condition)
+            continue
+        for piece in statement.pieces:
             visit(piece.value)
             for pick in piece.indirect:
                 visit(pick.value)
@@ -50,19 +70,61 @@ def static_symbols(code: Comp) -> tuple[Sym, ...]:
 
 def accesses(code: Comp) -> dict[TNode, AccessMode]:
     """Returns the access mode of each node's array; merge buffers are not included."""
-    read: dict[TNode, None] = {}  # before it is overwritten
-    written: dict[TNode, None] = {}
-    overwritten: set[TNode] = set()
-    for assign in assigns(code):
+    table = _AccessTable()
+    table.visit(code, set(_private_nodes(code)))
+    access = {n: AccessMode.INOUT if n in table.read else AccessMode.OUT for n in table.written}
+    for node in table.read:
+        access.setdefault(node, AccessMode.CONST if node.role is Role.DATA else AccessMode.IN)
+    return access
+
+
+def _private_nodes(code: Comp) -> Iterator[TNode]:
+    """The nodes of which no cell is read before the code has written the cell, as its loops and conditionals declare.
+    """
+    match code:
+        case Seq(items):
+            for item in items:
+                yield from _private_nodes(item)
+        case LabeledBlock(_, body):
+            yield from _private_nodes(body)
+        case Loop(_, body, private) | Conditional(_, body, private):
+            yield from private
+            yield from _private_nodes(body)
+
+
+class _AccessTable:
+    """The nodes that code reads before it overwrites them, and those that it writes, in order of first access."""
+
+    def __init__(self) -> None:
+        self.read: dict[TNode, None] = {}
+        self.written: dict[TNode, None] = {}
+
+    def visit(self, code: Comp, overwritten: set[TNode]) -> None:
+        """Adds the accesses of the code, and adds the nodes that it overwrites to `overwritten`."""
+        stack: list[Comp] = [code]
+        while stack:
+            match stack.pop():
+                case Seq(items):
+                    stack.extend(reversed(items))
+                case LabeledBlock(_, body):
+                    stack.append(body)
+                case Loop(sym, body):
+                    self.visit(body, overwritten if sym.extent else set(overwritten))
+                case Conditional(condition, body):
+                    self._note(reads(condition), overwritten)
+                    self.visit(body, set(overwritten))  # which may not be executed
+                case Assign() as assign:
+                    self._assign(assign, overwritten)
+
+    def _assign(self, assign: Assign, overwritten: set[TNode]) -> None:
         for piece in assign.pieces:
-            read.update((r.node, None) for r in piece.reads if not r.merge and r.node not in overwritten)
+            self._note(piece.reads, overwritten)
         if assign.lhs not in overwritten:
             if overwrites(assign):
                 overwritten.add(assign.lhs)
             else:
-                read.setdefault(assign.lhs)
-        written.setdefault(assign.lhs)
-    access = {n: AccessMode.INOUT if n in read else AccessMode.OUT for n in written}
-    for node in read:
-        access.setdefault(node, AccessMode.CONST if node.role is Role.DATA else AccessMode.IN)
-    return access
+                self.read.setdefault(assign.lhs)
+        self.written.setdefault(assign.lhs)
+
+    def _note(self, nodes_read: Iterable[Read], overwritten: set[TNode]) -> None:
+        self.read.update((r.node, None) for r in nodes_read if not r.merge and r.node not in overwritten)

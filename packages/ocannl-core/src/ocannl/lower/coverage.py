@@ -10,6 +10,8 @@ from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.assign import Assign, Piece
 from ocannl.ir.projections import is_injective as indices_are_injective
 
+CONSTANT_KINDS = (SymKind.STATIC, SymKind.ITERATION)  # of symbols that are constant within an assignment
+
 
 def indexed_loops(piece: Piece) -> tuple[Sym, ...]:
     """Returns the loops that occur in the left-hand side's indices, in order; the remaining loops are reductions."""
@@ -43,10 +45,10 @@ def _are_separate(left: Piece, right: Piece) -> bool:
 
 
 def _never_equal(a: Affine, b: Affine) -> bool:
-    fixed = {s: c for c, s in a.terms if s.kind is SymKind.STATIC}
-    if fixed != {s: c for c, s in b.terms if s.kind is SymKind.STATIC}:
+    fixed = {s: c for c, s in a.terms if s.kind in CONSTANT_KINDS}
+    if fixed != {s: c for c, s in b.terms if s.kind in CONSTANT_KINDS}:
         (a_low, a_high), (b_low, b_high) = a.range(), b.range()
-    else:  # equal static terms cancel
+    else:  # equal constant terms cancel
         (a_low, a_high), (b_low, b_high) = _without(a, fixed).range(), _without(b, fixed).range()
     return a_high < b_low or b_high < a_low
 

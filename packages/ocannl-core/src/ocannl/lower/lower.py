@@ -16,7 +16,7 @@ pieces and of their loops, which matters only for operations that are not monoid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ocannl.base.errors import CodeError
@@ -24,6 +24,7 @@ from ocannl.ir import assign as comp
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.assign import Assign, Origin, Piece
 from ocannl.ir.free_symbols import free_symbols
+from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -35,6 +36,7 @@ from ocannl.ir.loops import (
     If,
     Load,
     MemorySpace,
+    Mode,
     Proc,
     Ref,
     Stmt,
@@ -44,7 +46,7 @@ from ocannl.ir.loops import (
     row_major,
 )
 from ocannl.ir.name_mangling import Namer
-from ocannl.ir.ops import ADD, MAX, MIN, MUL, NEG, SUB, Op, neutral_element
+from ocannl.ir.ops import ADD, BY_NAME, MAX, MIN, MUL, NEG, SUB, Op, neutral_element
 from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.tnode import TNode
 from ocannl.lower import types
@@ -58,23 +60,13 @@ TRUE_NEUTRAL = (ADD, MUL, MAX, MIN)  # `neutral op e` equals `e`; for `and` and 
 def lower(code: comp.Comp, name: str) -> Proc:
     """Lowers a computation to a program called `name`; raises `CodeError` if it is malformed."""
     routine = _Lowerer(code)
-    body: list[Stmt] = []
-    stack: list[comp.Comp] = [code]
-    while stack:
-        match stack.pop():
-            case comp.Seq(items):
-                stack.extend(reversed(items))
-            case comp.LabeledBlock(text, inner):
-                body.append(Comment(text))
-                stack.append(inner)
-            case Assign() as assign:
-                body.extend(routine.assign(assign))
-    return Proc(name, tuple(routine.bufs), routine.statics, tuple(body))
+    body = routine.body(code)
+    return Proc(name, tuple(routine.bufs), routine.statics, body)
 
 
 @dataclass(frozen=True, slots=True)
 class _RenamedLoops:
-    """The loops of one nest, with names that are unique in the program."""
+    """The loops of one nest, and the sequential loops around it, with names that are unique in the program."""
 
     loops: tuple[Sym, ...]
     renamed: dict[Sym, Sym]
@@ -108,6 +100,7 @@ class _Lowerer:
         self._node_bufs: dict[TNode, Buf] = {}
         self._merge_bufs: dict[TNode, Buf] = {}
         self._name = Namer(s.name for s in self.statics)
+        self._iterations: dict[Sym, Sym] = {}  # of the sequential loops around the current statement
         for node in comp.nodes(code):
             if node in self._access:
                 self._node_bufs[node] = self._new_buf(node.label, node, node.precision, self._access[node])
@@ -130,8 +123,11 @@ class _Lowerer:
         return self._merge_bufs[node]
 
     def _rename_loops(self, loops: Sequence[Sym], indirect_syms: Sequence[Sym] = ()) -> _RenamedLoops:
-        renamed = {s: Sym(self._name(s.name, "i"), s.lo, s.hi, s.kind) for s in (*loops, *indirect_syms)}
-        return _RenamedLoops(tuple(renamed[s] for s in loops), renamed)
+        renamed = {s: self._renamed(s) for s in (*loops, *indirect_syms)}
+        return _RenamedLoops(tuple(renamed[s] for s in loops), self._iterations | renamed)
+
+    def _renamed(self, sym: Sym) -> Sym:
+        return Sym(self._name(sym.name, "i"), sym.lo, sym.hi, sym.kind)
 
     def _cell_loops(self, dims: Sequence[int]) -> tuple[tuple[Sym, ...], tuple[Affine, ...]]:
         """Returns loops over all cells of an array, and the indices of the cell."""
@@ -140,6 +136,34 @@ class _Lowerer:
         return loops, tuple(Affine.of(s) for s in loops)
 
     # --- statements ---
+
+    def body(self, code: comp.Comp) -> Body:
+        """Lowers a computation to statements."""
+        body: list[Stmt] = []
+        stack: list[comp.Comp] = [code]
+        while stack:
+            match stack.pop():
+                case comp.Seq(items):
+                    stack.extend(reversed(items))
+                case comp.LabeledBlock(text, inner):
+                    body.append(Comment(text))
+                    stack.append(inner)
+                case comp.Loop(sym, inner):
+                    self._iterations[sym] = renamed = self._renamed(sym)
+                    body.append(loop(renamed, self.body(inner), mode=Mode.SEQUENTIAL))
+                    del self._iterations[sym]
+                case comp.Conditional(condition, inner):
+                    body.append(self._conditional(condition, inner))
+                case HostCall() as call:
+                    raise CodeError(f"{call} is not native code: contexts execute it between native programs")
+                case Assign() as assign:
+                    body.extend(self.assign(assign))
+        return tuple(body)
+
+    def _conditional(self, condition: comp.Value, inner: comp.Comp) -> Stmt:
+        is_true = types.apply(BY_NAME["ne"], (self._value(condition, self._rename_loops(()), {}), comp.Number(0)))
+        taken = Sym(self._name("taken"), 1, 1, SymKind.CONDITION)
+        return BindIndex(taken, types.cast(is_true, int64), self.body(inner))
 
     def assign(self, assign: Assign) -> Body:
         """Lowers one assignment to loop nests."""
@@ -167,15 +191,16 @@ class _Lowerer:
         elif uses_accumulator:
             body.append(self._copy_converted(accumulator, target, origin))
         sequential = not injective and not (op is SUB or (op is not None and op.monoid))
+        sources = {lhs: source}
         for piece in pieces:
             scope = self._rename_loops(_order(piece, sequential), [pick.sym for pick in piece.indirect])
-            value = self._value(piece.value, scope, lhs, source)
+            value = self._value(piece.value, scope, sources)
             ref = Ref(self._add_buf(accumulator), scope.at(piece.indices))
             stmt = _accumulate(ref, op, value, compute_type, origin, is_first=assign.clear and injective)
             if not piece.when.is_true:
                 stmt = If(scope.cond(piece.when), (stmt,))
             indirect = [
-                (scope.renamed[pick.sym], types.cast(self._value(pick.value, scope, lhs, source), int64))
+                (scope.renamed[pick.sym], types.cast(self._value(pick.value, scope, sources), int64))
                 for pick in piece.indirect
             ]
             body.append(_nest(scope.loops, stmt, origin, indirect))
@@ -192,10 +217,11 @@ class _Lowerer:
         value = types.cast(Load(Ref(self._add_buf(source), at)), target.precision)
         return _nest(loops, Store(Ref(self._add_buf(target), at), value, origin), origin)
 
-    def _value(self, value: comp.Value, scope: _RenamedLoops, lhs: TNode, source: Buf) -> types.Operand:
+    def _value(self, value: comp.Value, scope: _RenamedLoops, sources: Mapping[TNode, Buf]) -> types.Operand:
+        """Lowers a value; nodes in `sources` are read from other buffers than their own."""
         match value:
             case comp.Read(node, at, outside, merge):
-                buf = self._merge_buf(node) if merge else source if node is lhs else self._node_bufs[node]
+                buf = self._merge_buf(node) if merge else sources.get(node) or self._node_bufs[node]
                 indices = scope.at(at)
                 if len(indices) != len(buf.shape):
                     axes = len(buf.shape)
@@ -210,9 +236,9 @@ class _Lowerer:
             case comp.Index(index):
                 return comp.Index(scope.index(index))
             case comp.Convert(inner, precision):
-                return types.cast(self._value(inner, scope, lhs, source), precision)
+                return types.cast(self._value(inner, scope, sources), precision)
             case comp.Call(op, args):
-                return types.apply(op, [self._value(a, scope, lhs, source) for a in args])
+                return types.apply(op, [self._value(a, scope, sources) for a in args])
 
 
 def _check(assign: Assign) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
@@ -28,6 +28,7 @@ from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.parallel.split_reductions import split_reductions
+from ocannl.opt.regions import in_regions
 from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices, schedule, schedule_simply
 from ocannl.opt.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
 from ocannl.opt.simplify.eliminate_dead_code import eliminate_dead_code
@@ -59,6 +60,15 @@ class Pass:
         return next((run for name, run in self.replaceable_forms.items() if name not in replaced), self.plain)
 
 
+    def in_regions(self) -> Pass:
+        """Returns the pass that transforms each region separately."""
+        simple = None if self.simple is None else in_regions(self.simple)
+        return replace(self, run=in_regions(self.run), plain=in_regions(self.plain), simple=simple)
+
+
+WHOLE_PROGRAM_PASSES = frozenset({"decide_placement", "insert_polls", "allocate_memory"})
+"""Passes that see a whole program; others see regions."""
+
 PlanSelector = Callable[[Proc], PlanChoices]
 """Chooses plans for the groups of a program that is about to be scheduled."""
 
@@ -76,7 +86,7 @@ def passes(
     c, threshold = capabilities, capabilities.caches.streaming_threshold_bytes
     fuses = c.wants_schedule or c.wants_fusion_groups
     splits = c.wants_schedule or c.grid_threads > 0
-    return (
+    steps = (
         Pass(  # only temporaries can be removed
             "decide_placement", lambda proc: decide_placement(proc, keep_reasons), plain=keep_all_nodes
         ),
@@ -96,7 +106,8 @@ def passes(
         Pass("fuse_outer_loops", lambda proc: fuse_outer_loops(proc, c), when=fuses),  # strides are final
         Pass("split_reductions", lambda proc: split_reductions(proc, grid_threads=c.grid_threads), when=splits),
         Pass(
-            "schedule", lambda proc: schedule(proc, c, choose(proc)), when=c.wants_schedule,
+            "schedule", lambda proc: schedule(proc, c, MODEL_CHOICES if proc.is_part else choose(proc)),
+            when=c.wants_schedule,
             simple=lambda proc: schedule_simply(proc, c),
         ),
         Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, when=fuses),  # of scheduled statements
@@ -111,6 +122,7 @@ def passes(
             plain=lambda proc: allocate_separately(proc, c.alignment_bytes),
         ),
     )
+    return tuple([step if step.name in WHOLE_PROGRAM_PASSES else step.in_regions() for step in steps])
 
 
 def stage_after(pass_name: str) -> Stage:

@@ -67,7 +67,8 @@ def partition(proc: Proc, with_timestamps: bool = True) -> tuple[NestProgram, ..
         if not written:
             continue
         name, members, timestamps = program_names(f"{proc.name}_{written[0].name}"), [], None
-        parts = nest.callees if with_timestamps else ()
+        has_loop = any(isinstance(stmt, For) for stmt in nest.body)  # conditional code is not divided
+        parts = nest.callees if with_timestamps and has_loop else ()
         for part in parts or (nest,):
             heading = _heading(part.body) or heading
             if _written(part):

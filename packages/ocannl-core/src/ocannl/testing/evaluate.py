@@ -12,7 +12,23 @@ from typing import Any
 import numpy as np
 
 from ocannl.ir.affine import Affine, Cond, Sym
-from ocannl.ir.assign import Assign, Call, Comp, Convert, Index, Number, Piece, Read, Value, assigns, nodes
+from ocannl.ir.assign import (
+    Assign,
+    Call,
+    Comp,
+    Conditional,
+    Convert,
+    Index,
+    LabeledBlock,
+    Loop,
+    Number,
+    Piece,
+    Read,
+    Seq,
+    Value,
+    nodes,
+)
+from ocannl.ir.host_call import HostCall
 from ocannl.ir.ops import Domain, Op
 from ocannl.ir.precision import Family, Precision, float32, int32, int64, promote, uint32, uint64
 from ocannl.ir.tnode import TNode
@@ -37,9 +53,29 @@ def evaluate(
     """The values of all nodes after running the code. Nodes not in `arrays` start as NaN or the largest integer."""
     state = {n: np.array(arrays[n], n.precision.numpy) if n in arrays else unset(n) for n in nodes(code)}
     with np.errstate(all="ignore"):
-        for assign in assigns(code):
-            state[assign.lhs] = _run(assign, state, symbols or {}, merged or {})
+        _execute(code, state, dict(symbols or {}), merged or {})
     return state
+
+
+def _execute(code: Comp, state: dict[TNode, Array], symbols: dict[Sym, int], merged: Arrays) -> None:
+    """Executes the code on `state`."""
+    match code:
+        case Seq(items):
+            for item in items:
+                _execute(item, state, symbols, merged)
+        case LabeledBlock(_, body):
+            _execute(body, state, symbols, merged)
+        case Loop(sym, body):
+            for number in range(sym.lo, sym.hi + 1):
+                _execute(body, state, {**symbols, sym: number}, merged)
+        case Conditional(condition, body):
+            if _Grid(Piece((), (), condition), symbols, state, merged).value(condition).array.item():
+                _execute(body, state, symbols, merged)
+        case HostCall():
+            for node, value in code.results(code.function(*code.arguments(state.__getitem__))):
+                state[node] = value.astype(node.precision.numpy)
+        case Assign():
+            state[code.lhs] = _run(code, state, symbols, merged)
 
 
 def unset(node: TNode) -> Array:

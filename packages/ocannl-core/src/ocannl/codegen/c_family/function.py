@@ -230,7 +230,7 @@ class _FunctionPrinter:
                 return
             if first + stmt.step >= limit:
                 self.values.syms[stmt.sym] = first
-                self.block(stmt.body)
+                self.body_of(stmt)
                 return
             if stmt.row and self.d.vector and limit - first <= transpose.MAX_ROWS:
                 self.register_tile(stmt, stmt.row, range(first, limit))
@@ -244,26 +244,36 @@ class _FunctionPrinter:
                 self.vector_loop(stmt, first, limit)
                 return
         self.line(f"{self.loop_head(self.counter(stmt), first, limit, stmt.step)} {{")
-        if self.nest.is_calling_loop(stmt):
+        self.depth += 1
+        self.body_of(stmt)
+        self.depth -= 1
+        self.line("}")
+
+    def body_of(self, stmt: For | BindIndex) -> None:
+        if self.nest.is_caller(stmt):
             self.calls()
         else:
-            self.inner(stmt.body)
-        self.line("}")
+            self.block(stmt.body)
 
     def calls(self) -> None:
         """The local arrays shared by the callees, then the calls."""
-        self.depth += 1
         for stmt in self.nest.shared_locals:
             self.local(stmt.buf, stmt.init)
         for callee in self.nest.callees:
             args = [self.values.arrays[buf].text for buf in callee.bufs]
             values = [self.values.syms[sym] for sym in callee.syms]
             args += [str(value) if isinstance(value, int) else value.text for value in values]
-            if callee.is_cancellable:
-                self.line(f"if ({self.functions[callee]}({', '.join([*args, CONTROL])})) return 1;")
+            function = self.functions[callee]
+            if callee.parallel_loop is not None:
+                parallel_for = self.values.prelude.use(self.d.parallel_for)
+                frame = self.names(FRAME)
+                self.line(f"struct {function}_{FRAME} {frame} = {{ {', '.join([*args, CONTROL])} }};")
+                call = f"{CONTROL}, {function}_{CHUNK}, &{frame}, {callee.parallel_loop.num_chunks}"
+                self.line(f"if ({parallel_for}({call})) return 1;")
+            elif callee.is_cancellable:
+                self.line(f"if ({function}({', '.join([*args, CONTROL])})) return 1;")
             else:
-                self.line(f"{self.functions[callee]}({', '.join(args)});")
-        self.depth -= 1
+                self.line(f"{function}({', '.join(args)});")
 
     def vector_loop(self, stmt: For, first: int, limit: int) -> None:
         """Vectorizes a loop; the remainder is split into narrower vectors and a scalar iteration."""
@@ -336,7 +346,9 @@ class _FunctionPrinter:
         self.line(f"const {self.d.index} {name} = {self.values.value(stmt.value).text};")
         self.values.syms[stmt.sym] = ExprText(name)
         self.line(f"if ({name} >= {stmt.sym.lo} && {name} <= {stmt.sym.hi}) {{")
-        self.inner(stmt.body)
+        self.depth += 1
+        self.body_of(stmt)
+        self.depth -= 1
         self.line("}")
 
     def local(self, buf: Buf, fill: int | float | None) -> None:

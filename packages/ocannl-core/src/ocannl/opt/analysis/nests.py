@@ -193,7 +193,8 @@ def accessed_buffers(stmt: Stmt) -> tuple[list[Buf], list[Buf]]:
 
 
 def bound_names(proc: Proc) -> Iterator[str]:
-    """Yields the names of all buffers, symbols and locals of the program."""
+    """Yields the names of all buffers, symbols and locals of the program, and the reserved ones."""
+    yield from proc.reserved
     yield from (buf.name for buf in proc.bufs)
     yield from (sym.name for sym in proc.syms)
     stack: list[Body] = [proc.body]

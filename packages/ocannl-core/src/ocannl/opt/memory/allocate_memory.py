@@ -9,7 +9,21 @@ from dataclasses import replace
 import numpy as np
 
 from ocannl.ir.affine import Sym
-from ocannl.ir.loops import Body, Buf, For, Load, Local, MemorySpace, Mode, Proc, Stmt, Store, Update
+from ocannl.ir.loops import (
+    BindIndex,
+    Body,
+    Buf,
+    For,
+    Load,
+    Local,
+    MemorySpace,
+    Mode,
+    Proc,
+    Stmt,
+    Store,
+    Update,
+    region_body,
+)
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import accessed_buffers
@@ -55,6 +69,9 @@ def allocate_separately(proc: Proc, alignment_bytes: int) -> Proc:
 
 def _allocate_locals(stmt: Stmt, alignment_bytes: int) -> Stmt:
     """Assigns offsets to the arrays that are local to the body of a loop, if there are several, or large ones."""
+    region = region_body(stmt)
+    if region is not None and isinstance(stmt, For | BindIndex):
+        return replace(stmt, body=tuple([_allocate_locals(inner, alignment_bytes) for inner in region]))
     if not isinstance(stmt, For):
         return stmt
     local = [inner.buf for inner in stmt.body if isinstance(inner, Local) and inner.buf.shape and inner.init is None]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ocannl.base.errors import CodeError
-from ocannl.ir.loops import AccessMode, Buf, Fact, MemorySpace, Proc
+from ocannl.ir.loops import AccessMode, Body, Buf, Fact, MemorySpace, Proc, region_body
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.opt.analysis.nests import AccessTable
 from ocannl.opt.analysis.substitution import replace_buffers
@@ -40,7 +40,7 @@ def decide_placement(proc: Proc, keep_reasons: Mapping[TNode, str]) -> Proc:
     for buf in proc.bufs:
         if buf.node is None or buf.access is AccessMode.MERGE:
             continue
-        fact = _decide(buf, buf.node, proc.name, table, keep_reasons)
+        fact = _decide(buf, buf.node, proc, table, keep_reasons)
         facts.append(fact)
         if fact.placement is Placement.TEMPORARY:
             temporaries[buf] = replace(buf, space=MemorySpace.ARENA, access=AccessMode.TEMP)
@@ -53,7 +53,7 @@ def keep_all_nodes(proc: Proc) -> Proc:
     return replace(proc, facts=tuple(Fact(node, Placement.KEPT, "plain placement") for node in nodes))
 
 
-def _decide(buf: Buf, node: TNode, routine: str, table: AccessTable, keep_reasons: Mapping[TNode, str]) -> Fact:
+def _decide(buf: Buf, node: TNode, proc: Proc, table: AccessTable, keep_reasons: Mapping[TNode, str]) -> Fact:
     is_input = buf.access in (AccessMode.IN, AccessMode.INOUT, AccessMode.CONST)
     requested, requester = node.requested.value, node.requested.author or ""
     if requested is Placement.TEMPORARY:
@@ -61,7 +61,7 @@ def _decide(buf: Buf, node: TNode, routine: str, table: AccessTable, keep_reason
         if conflict is not None:
             raise CodeError(
                 f"the placement of `{node.label}` is {requested}, settled by {requester}; "
-                f"`{routine}` has to keep it: {conflict}"
+                f"`{proc.name}` has to keep it: {conflict}"
             )
         return Fact(node, requested, requester)
     if requested is Placement.KEPT:
@@ -69,13 +69,15 @@ def _decide(buf: Buf, node: TNode, routine: str, table: AccessTable, keep_reason
     reason = KEPT_ROLES.get(node.role) or keep_reasons.get(node)
     if reason is None and is_input:
         reason = "read before it is written"
-    if reason is None and not _is_read_after_last_write(buf, table):
+    if reason is None and not _is_read_after_last_write(buf, table, proc.body):
         reason = "written and not read later"
     if reason is not None:
         return Fact(node, Placement.KEPT, reason)
-    return Fact(node, Placement.TEMPORARY, f"read only inside `{routine}`")
+    return Fact(node, Placement.TEMPORARY, f"read only inside `{proc.name}`")
 
 
-def _is_read_after_last_write(buf: Buf, table: AccessTable) -> bool:
+def _is_read_after_last_write(buf: Buf, table: AccessTable, body: Body) -> bool:
     read, written = table.readers.get(buf), table.writers.get(buf)
-    return bool(read and written and read[-1] > written[-1])
+    if not read or not written or read[-1] < written[-1]:
+        return False
+    return read[-1] > written[-1] or region_body(body[read[-1]]) is not None
