@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from shrink_programs import shrunk
 
-from ocannl.lang.core import operation, symbolic_terms
+from ocannl.lang.core import derivatives, operation, symbolic_terms
 from ocannl.lang.ops import elementwise, scans
 from ocannl.testing.oracles import Failure, check_gradients, is_differentiable
 from ocannl.testing.program import Program
@@ -58,9 +58,9 @@ Seed = Callable[[pytest.MonkeyPatch], None]
 
 def rule(name: str, number: int, wrong: Callable[..., Any] | None) -> Seed:
     def seed(patch: pytest.MonkeyPatch) -> None:
-        rules = list(symbolic_terms.DERIVATIVES[name])
+        rules = list(derivatives.DERIVATIVES[name])
         rules[number] = wrong
-        patch.setitem(symbolic_terms.DERIVATIVES, name, tuple(rules))
+        patch.setitem(derivatives.DERIVATIVES, name, tuple(rules))
 
     return seed
 

@@ -17,7 +17,7 @@ from ocannl import train
 from ocannl.ir.affine import SymKind
 from ocannl.ir.assign import Call, Convert, Number, Read, assigns
 from ocannl.ir.ops import OPS, Domain
-from ocannl.lang.core import graph, slots, symbolic_terms, tensor
+from ocannl.lang.core import derivatives, graph, slots, symbolic_terms, tensor
 from ocannl.lang.ops import reductions
 from ocannl.testing.axis_ops import SHAPE_PRESERVING
 from ocannl.testing.numpy_semantics import BINARY, INTEGERS, NUMBERS, TERNARY, TOTALS, UNARY, joined, matmul
@@ -142,9 +142,9 @@ def disagreement(seed: int) -> str:
 
 def wrong_rule(name: str, number: int, rule: Callable[..., Any] | None) -> Callable[[pytest.MonkeyPatch], None]:
     def seed(patch: pytest.MonkeyPatch) -> None:
-        rules = list(symbolic_terms.DERIVATIVES[name])
+        rules = list(derivatives.DERIVATIVES[name])
         rules[number] = rule
-        patch.setitem(symbolic_terms.DERIVATIVES, name, tuple(rules))
+        patch.setitem(derivatives.DERIVATIVES, name, tuple(rules))
 
     return seed
 
@@ -224,7 +224,7 @@ def verdict(program: Program) -> Failure | None:
 
 @pytest.mark.slow
 def test_a_failure_shrinks_to_what_causes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(symbolic_terms.DERIVATIVES, "tanh", (lambda g, v, x: g * (1.0 - v),))
+    monkeypatch.setitem(derivatives.DERIVATIVES, "tanh", (lambda g, v, x: g * (1.0 - v),))
     found = []
     for seed in range(120):
         program = generate(Random(seed))

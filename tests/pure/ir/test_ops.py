@@ -27,6 +27,8 @@ MEANINGS: list[tuple[str, tuple[float, ...], float]] = [
     ("not", (0,), 1), ("not", (0.5,), 0), ("not", (NAN,), 0), ("trunc", (-2.5,), -2), ("exp", (0,), 1),
     ("exp2", (3,), 8),
     ("log", (1,), 0), ("log2", (8,), 3), ("sin", (0,), 0), ("cos", (0,), 1), ("tanh", (INF,), 1), ("sqrt", (4,), 2),
+    ("atan", (INF,), np.pi / 2), ("atan2", (1, -1), 3 * np.pi / 4), ("erf", (INF,), 1), ("erf", (NAN,), NAN),
+    ("erfc", (1,), 0.15729920705), ("lgamma", (4,), 1.79175946923), ("lgamma", (-2,), INF), ("lgamma", (INF,), INF),
     ("recip", (4,), 0.25), ("recip_sqrt", (4,), 0.5), ("recip", (0,), INF),
     ("add", (1, 2), 3), ("sub", (1, 2), -1), ("mul", (2, 3), 6), ("div", (1, 4), 0.25), ("div", (1, 0), INF),
     ("pow", (2, 3), 8), ("pow", (4, 0.5), 2),

@@ -19,6 +19,8 @@ INTRINSIC = {
     "abs": "fabs", "trunc": "trunc", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "sin": "sin",
     "cos": "cos", "tanh": "tanh", "sqrt": "sqrt", "pow": "pow", "fma": "fmuladd",
 }  # fmt: skip
+LIBRARY = frozenset({"atan", "atan2", "erf", "erfc", "lgamma"})
+"""Functions of the C mathematical library that are not intrinsics of every version of LLVM."""
 BINARY_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 BINARY_INTEGER = {
     "add": "add", "sub": "sub", "mul": "mul", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
@@ -73,6 +75,10 @@ def _apply_float(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]
             return b.op(BINARY_FLOAT[name], t, *args)
         case name if name in INTRINSIC:
             return b.intrinsic(INTRINSIC[name], t, *args)
+        case name if name in LIBRARY:
+            function = name if t == "double" else f"{name}f"
+            b.module.declare(function, t, (t,) * len(args))
+            return b.call(t, function, t, *args)
         case "neg":
             return b.op("fneg", t, x)
         case "recip":

@@ -24,6 +24,7 @@ from triton.runtime.interpreter import InterpretedFunction, TensorHandle
 from ocannl.backend import CompileError, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.queue import CpuQueue
+from ocannl.ir.ops import BY_NAME
 from ocannl_backend_triton.exec_source import load_module
 from ocannl_backend_triton.kernel_module import SCRATCH_REGION, STATICS_REGION, Argument, KernelModule
 from ocannl_backend_triton.serialization import Binaries, KernelPackage
@@ -181,4 +182,8 @@ def _power(x: Array, y: Array) -> Array:
     return np.where((y == 0.5) & (x == -np.inf), np.abs(x), np.power(x, y))
 
 
-LIBDEVICE = SimpleNamespace(tanh=_elementwise(np.tanh), pow=_elementwise(_power), fmod=_elementwise(np.fmod))
+LIBDEVICE = SimpleNamespace(
+    pow=_elementwise(_power),
+    fmod=_elementwise(np.fmod),
+    **{name: _elementwise(BY_NAME[name].numpy) for name in ("tanh", "atan", "atan2", "erf", "erfc", "lgamma")},
+)

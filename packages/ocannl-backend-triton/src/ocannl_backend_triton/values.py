@@ -59,8 +59,8 @@ FLOAT_TEMPLATES = {
     "recip": "({one} / {0})",
     "mod": "_modulo({0}, {1})",
     **{name: f"tl.{function}({{0}})" for name, function in TRITON_FUNCTIONS.items()},
-    "tanh": "libdevice.tanh({0})",
-    "pow": "libdevice.pow({0}, {1})",
+    **{name: f"libdevice.{name}({{0}})" for name in ("atan", "tanh", "erf", "erfc", "lgamma")},
+    **{name: f"libdevice.{name}({{0}}, {{1}})" for name in ("atan2", "pow")},
 }
 FLOAT32_TEMPLATES = {  # correctly rounded; Triton's operators are faster and less accurate
     "sqrt": "tl.sqrt_rn({0})",

@@ -11,7 +11,7 @@ import pytest
 
 import ocannl as oc
 from ocannl.ir.ops import OPS, Domain
-from ocannl.lang.core.symbolic_terms import DERIVATIVES
+from ocannl.lang.core.derivatives import DERIVATIVES
 from ocannl.testing.gradients import gradients_of
 
 NAN, INF = np.nan, np.inf

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.base.errors import CodeError
-from ocannl.ir import threefry
+from ocannl.ir import special_functions, threefry
 from ocannl.ir.precision import Family, Precision, integer_limits, largest_finite
 
 Array = Any  # any array or scalar that NumPy computes with
@@ -114,7 +114,13 @@ OPS: tuple[Op, ...] = (
     Op("log2", 1, "The logarithm to base 2.", np.log2, domain=Domain.FLOAT),
     Op("sin", 1, "The sine, of radians.", np.sin, domain=Domain.FLOAT),
     Op("cos", 1, "The cosine, of radians.", np.cos, domain=Domain.FLOAT),
+    Op("atan", 1, "The inverse tangent, in radians.", np.arctan, domain=Domain.FLOAT),
     Op("tanh", 1, "The hyperbolic tangent.", np.tanh, domain=Domain.FLOAT),
+    Op("erf", 1, "The error function.", special_functions.erf, domain=Domain.FLOAT),
+    Op("erfc", 1, "1 minus the error function, accurate where that is close to 1.",
+       special_functions.erfc, domain=Domain.FLOAT),
+    Op("lgamma", 1, "The logarithm of the absolute value of the gamma function.",
+       special_functions.lgamma, domain=Domain.FLOAT),
     Op("sqrt", 1, "The square root.", np.sqrt, domain=Domain.FLOAT),
     Op("recip", 1, "1 divided by the value.", lambda x: np.ones((), np.asarray(x).dtype) / x, domain=Domain.FLOAT),
     Op("recip_sqrt", 1, "1 divided by the square root.",
@@ -126,6 +132,8 @@ OPS: tuple[Op, ...] = (
     Op("div", 2, "The quotient; of integers, as float32.", _div, "/", domain=Domain.FLOAT, neutral=1),
     Op("pow", 2, "The first to the power of the second.", _pow, "**", neutral=1),
     Op("mod", 2, "The remainder, with the sign of the second.", np.mod, "%"),
+    Op("atan2", 2, "The angle of the point with the second as abscissa and the first as ordinate, in radians.",
+       np.arctan2, domain=Domain.FLOAT),
     Op("max", 2, "The larger of two; NaN if one is.",
        np.maximum, neutral=-_INF, monoid=True, idempotent=True, ufunc=np.maximum),
     Op("min", 2, "The smaller of two; NaN if one is.",

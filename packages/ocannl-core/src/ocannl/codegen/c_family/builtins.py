@@ -20,7 +20,8 @@ from ocannl.ir.printer import short_name
 
 MATH = {
     "abs": "fabs", "trunc": "trunc", "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "sin": "sin",
-    "cos": "cos", "tanh": "tanh", "sqrt": "sqrt", "pow": "pow", "fmod": "fmod",
+    "cos": "cos", "tanh": "tanh", "sqrt": "sqrt", "pow": "pow", "fmod": "fmod", "atan": "atan", "atan2": "atan2",
+    "erf": "erf", "erfc": "erfc", "lgamma": "lgamma",
 }  # fmt: skip
 """Float operations that are functions of the C mathematical library."""
 
@@ -177,7 +178,7 @@ def inline(
 
 def library_function(d: Dialect, name: str, precision: Precision) -> Definition:
     type_, function_name = d.types[precision], d.math[precision].format(MATH[name])
-    params = ", ".join([type_] * (2 if name in ("pow", "fmod") else 1))
+    params = ", ".join([type_] * (2 if name in ("pow", "fmod", "atan2") else 1))
     return Definition(function_name, d.prototype.format(type=type_, name=function_name, params=params))
 
 

@@ -12,8 +12,9 @@ from ocannl.base.errors import CodeError, DtypeError
 from ocannl.infer.logic import Logic
 from ocannl.ir.ops import ADD, MUL, Domain, Op
 from ocannl.ir.precision import Precision, bool_, int32, precision, promote, uint32
+from ocannl.lang.core.derivatives import pullback
 from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign
-from ocannl.lang.core.symbolic_terms import Hole, Term, apply, pullback, tree_of
+from ocannl.lang.core.symbolic_terms import Hole, Term, apply, tree_of
 
 
 class Slots(Protocol):

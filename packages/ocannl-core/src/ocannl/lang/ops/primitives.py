@@ -12,6 +12,7 @@ from ocannl.infer.logic import pointwise
 from ocannl.ir.assign import Call, Number
 from ocannl.ir.ops import OPS, Domain, Op
 from ocannl.lang.core import symbolic_terms
+from ocannl.lang.core.derivatives import DERIVATIVE_TEXTS, DERIVATIVES, is_differentiable
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
@@ -35,7 +36,7 @@ def _primitive(op: Op) -> Callable[..., Any]:
         pointwise(op.arity),
         lambda *xs: symbolic_terms.apply(op.name, *xs),
         None,
-        differentiable=symbolic_terms.is_differentiable(op),
+        differentiable=is_differentiable(op),
         result_type=ResultType(domain=op.domain, weak_operands=_WEAK.get(op.name, frozenset())),
         text=_call_format(op),
     )
@@ -98,8 +99,10 @@ def _derivatives(op: Op) -> Iterator[str]:
     """The gradient of each operand, in terms of `g`, the value `v` and the operands."""
     names = ("g", "v", *_operand_names(op))
     leaves = [Term(AxisIndex(n, 0)) for n in range(len(names))]  # leaf n stands for variable `names[n]`
-    for name, rule in zip(_operand_names(op), symbolic_terms.DERIVATIVES.get(op.name, ()), strict=False):
-        formula = "nothing" if rule is None else f"`{_formula_text(rule(*leaves).tree, names)}`"
+    texts = DERIVATIVE_TEXTS.get(op.name)
+    for n, (name, rule) in enumerate(zip(_operand_names(op), DERIVATIVES.get(op.name, ()), strict=False)):
+        text = texts[n] if texts else rule and _formula_text(rule(*leaves).tree, names)
+        formula = "nothing" if text is None else f"`{text}`"
         yield formula if op.arity == 1 else f"to `{name}` {formula}"
 
 

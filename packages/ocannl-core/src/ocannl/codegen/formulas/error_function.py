@@ -1,0 +1,63 @@
+"""erf and erfc: polynomials near zero, and exponentials of polynomials in the tails."""
+
+from __future__ import annotations
+
+from ocannl.codegen.formula_ir import ROUND_MAGIC, Formula, TracedValue, fma, formula, polynomial, scale, where
+from ocannl.codegen.formulas.exponential import EXP2_COEFFICIENTS, EXP_COEFFICIENTS, LN2_HIGH, LN2_LOW, LOG2_E
+from ocannl.codegen.formulas.hyperbolic import ROUND_MAGIC_BIASED, SIGN_BIT
+from ocannl.ir.precision import float32, uint32
+
+HIGH_BITS = 0xFFFFF000  # the sign, the exponent and 12 bits of the mantissa: their square is exact
+
+
+def erf(x: TracedValue) -> TracedValue:
+    """Within 2 ulp.
+
+    Where |x| < 0.921875, x + x p(x**2). Elsewhere 1 - 2**q(|x|), where q has degree 6, with error 2**-29 of the
+    result; erf rounds to 1 above 3.92.
+    """
+    magnitude = abs(x)
+    exponent = polynomial(
+        magnitude.apply("min", magnitude, 4.0), -0.00028229563031345606, -1.62689208984375, -0.9192594885826111,
+        -0.14994186162948608, 0.032066863030195236, -0.004390506073832512, 0.00028268765890970826,
+    )  # fmt: skip
+    sum_ = exponent + ROUND_MAGIC_BIASED
+    power = (sum_.bits(uint32) << 23).bits(float32)
+    tail = 1.0 - polynomial(exponent - (sum_ - ROUND_MAGIC_BIASED), *EXP2_COEFFICIENTS) * power
+    signed_tail = (tail.bits(uint32) | (x.bits(uint32) & SIGN_BIT)).bits(float32)
+    return where(magnitude < 0.921875, fma(x, central_factor(x), x), signed_tail)
+
+
+def erfc(x: TracedValue) -> TracedValue:
+    """Within 3.5 ulp.
+
+    Where |x| < 1/2, 1 - erf(x). Elsewhere, for a = |x|, erfc(a) = exp(-a**2) p(u) / (1 + 2 a), where p has degree 9,
+    with error 2**-25, and u = 1 / (1 + a / 2) - 1/2. The high part of a is squared exactly, and the rest of a**2 is
+    added to the remainder of the exponential.
+    """
+    magnitude = abs(x)
+    a = magnitude.apply("min", magnitude, 10.5)  # erfc rounds to zero above
+    ratio = polynomial(
+        1.0 / fma(a, 0.5, 1.0) - 0.5, 1.2769783735275269, 0.18552786111831665, -0.6641243696212769, -1.3124395608901978,
+        -0.8672899603843689, 0.25789469480514526, 0.5524967312812805, -0.16806334257125854, -0.3145451843738556,
+        0.20431560277938843,
+    ) / fma(a, 2.0, 1.0)  # fmt: skip
+    high = (a.bits(uint32) & HIGH_BITS).bits(float32)
+    n = fma(a * a, LOG2_E, ROUND_MAGIC) - ROUND_MAGIC
+    remainder = fma(a - high, a + high, fma(n, -LN2_LOW, fma(n, -LN2_HIGH, high * high)))
+    alternating = [c if power % 2 == 0 else -c for power, c in enumerate(EXP_COEFFICIENTS)]
+    value = scale(polynomial(remainder, *alternating) * ratio, 0.0 - n)
+    tail = where(x < 0.0, 2.0 - value, value)
+    return where(magnitude < 0.5, 1.0 - fma(x, central_factor(x), x), tail)
+
+
+def central_factor(x: TracedValue) -> TracedValue:
+    """erf(x) / x - 1 for |x| < 0.925, as a polynomial of x**2 of degree 5, with error 2**-25."""
+    return polynomial(
+        x * x, 0.12837915122509003, -0.37612494826316833, 0.11281804740428925, -0.02676580473780632,
+        0.004991641268134117, -0.0005981807480566204,
+    )  # fmt: skip
+
+
+ERF: Formula = formula(erf)
+ERFC: Formula = formula(erfc)
