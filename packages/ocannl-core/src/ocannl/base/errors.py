@@ -10,6 +10,7 @@ OcannlError
 │   └── UnknownName        a name that does not exist            write the name in the message
 ├── UninitializedError     a node without a value                run or set what the message names
 ├── MergeBufferError       a merge buffer without a transfer     create the transfer first
+├── HostCallError          a Python function that failed         see its error, and correct its operands
 ├── PluginError            a package of operations is broken    repair or remove the named distribution
 ├── ConfigError            a setting that does not exist or fit  correct the named source
 ├── CheckpointError        a file that does not match            see the listed differences
@@ -83,6 +84,10 @@ class UninitializedError(OcannlError):
 
 class MergeBufferError(OcannlError):
     """A merge buffer is read without a transfer into it."""
+
+
+class HostCallError(OcannlError):
+    """A Python function that a routine calls has failed."""
 
 
 class PluginError(OcannlError):

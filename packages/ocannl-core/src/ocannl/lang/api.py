@@ -7,6 +7,7 @@ from ocannl.lang.core import graph
 from ocannl.lang.core.captured_sizes import Dim
 from ocannl.lang.core.context_vars import no_grad
 from ocannl.lang.core.dtype_inference import use_precision
+from ocannl.lang.core.host_calls import host_call
 from ocannl.lang.core.leaf_constructors import from_file, node, placeholder, tensor
 from ocannl.lang.core.literals import batch
 from ocannl.lang.core.parameter import param
@@ -60,6 +61,7 @@ __all__ = [
     "forward",
     "from_file",
     "full",
+    "host_call",
     "infer",
     "init",
     "kaiming",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.base.errors import DataError
-from ocannl.ir.assign import Comp, assigns, nodes
+from ocannl.ir.assign import Comp, nodes, written_nodes
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.runtime.routine import Routine
 
@@ -49,7 +49,7 @@ class CheckedRoutine(Routine):
                 )
 
     def _checked_nodes(self) -> Iterable[TNode]:
-        written = dict.fromkeys(assign.lhs for assign in assigns(self._program.comp))
+        written = dict.fromkeys(written_nodes(self._program.comp))
         return [node for node in written if node in self._program.outputs and self._arrays.holds(node)]
 
     def _downloaded(self, node: TNode) -> np.ndarray[Any, Any]:

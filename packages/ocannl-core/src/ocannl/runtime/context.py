@@ -22,7 +22,7 @@ from ocannl.base import config, log, spelling
 from ocannl.base.config import AUTOTUNE, CHECK_NUMBERS, QUEUE, SEED, THREADS
 from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError, Unsupported
 from ocannl.base.forks import replace_after_fork
-from ocannl.ir.assign import Comp, assigns
+from ocannl.ir.assign import Comp, nodes
 from ocannl.ir.loops import AccessMode
 from ocannl.ir.name_mangling import Namer, identifier
 from ocannl.ir.tnode import Role, TNode
@@ -31,10 +31,11 @@ from ocannl.lang.record.code import Elaborated
 from ocannl.runtime import host_conversion
 from ocannl.runtime.benchmark import Autotuner
 from ocannl.runtime.checked_routine import CheckedRoutine, nodes_to_keep
-from ocannl.runtime.compile import Job, compile_programs
+from ocannl.runtime.compile import Job
 from ocannl.runtime.device_arrays import Arrays, Resident, Usage
 from ocannl.runtime.program import Link, Program
 from ocannl.runtime.routine import Routine, routine
+from ocannl.runtime.routine_parts import bind_program, compile_routines
 from ocannl.runtime.slabs import Slab
 
 _log = log.logger("runtime.context")
@@ -113,7 +114,7 @@ class Context:
             target = graph.init_code({path: p for path, p in params.items() if not self.is_initialized(node_of(p))})
         elaborated = elaborate(target)
         self.upload_contents(*initialized(elaborated), seed=seed, again=True)
-        if next(assigns(elaborated.comp), None) is not None:
+        if nodes(elaborated.comp):
             self.compile_comp(elaborated.comp, elaborated.keep_reasons, "init", seed=seed)()
 
     def __getitem__(self, tensor: object) -> np.ndarray[Any, Any]:
@@ -140,7 +141,7 @@ class Context:
             jobs = [replace(job, keep_reasons={**nodes_to_keep(job.code), **job.keep_reasons}) for job in jobs]
         seconds = AUTOTUNE.get()
         autotuner = Autotuner(self.backend, self.device, self.threads, seconds) if seconds else None
-        programs = compile_programs(jobs, self.backend, autotuner)
+        programs = compile_routines(jobs, self.backend, autotuner)
         with self.lock:
             self.refuse_closed()
             return [self._link(program, seed) for program in programs]
@@ -159,7 +160,7 @@ class Context:
         for fact in program.temporaries:
             self._temporary[fact.node] = f"temporary in routine `{program.name}`: {fact.pass_name}"
         written = [self.arrays[node] for node in program.outputs]
-        entry, memory = self.bind(program.code, program.name, program.links, program.arena_bytes)
+        entry, memory = bind_program(self, program)
         _log.debug(
             "`%s` is bound to %d arrays on %s:%d and to %d bytes of scratch memory",
             program.name, len(program.links), self.backend.name, self.device.ordinal, program.arena_bytes,

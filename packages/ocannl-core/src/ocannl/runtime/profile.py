@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from os import PathLike
 from pathlib import Path
 from statistics import median
@@ -28,13 +28,16 @@ import numpy as np
 
 from ocannl.base.errors import BackendError, CodeError
 from ocannl.ir.affine import Sym
+from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import AccessMode, Proc
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.context_protocol import ExecutionContext
+from ocannl.runtime.host_calls import PartsEntry, host_step
 from ocannl.runtime.memory_traffic import traffic
 from ocannl.runtime.nest_programs import MeasuredNest, NestProgram, partition
 from ocannl.runtime.program import Program, links
+from ocannl.runtime.routine_parts import bind_program, parts_of
 
 if TYPE_CHECKING:
     from ocannl.backend.api import CompiledCode, Entry
@@ -145,20 +148,23 @@ def profile(context: ExecutionContext, program: Program, calls: int, values: Seq
     if isinstance(calls, bool) or not isinstance(calls, int) or not 1 <= calls <= MAX_CALLS:
         raise CodeError(f"the number of profiled calls must be at least 1 and at most {MAX_CALLS}, not {calls!r}")
     backend = context.backend
-    proc = program.rebuild()
-    pieces = partition(proc, context.backend.capabilities.timestamps)
+    procs = [part if isinstance(part, HostCall) else part.rebuild() for part in parts_of(program)]
+    pieces = [piece for proc in procs for piece in _pieces(proc, context.backend.capabilities.timestamps)]
+    nests = [piece for piece in pieces if isinstance(piece, NestProgram)]
     symbol_values = dict(zip(program.syms, values, strict=True))
-    empty = Proc(Namer([program.name, *(p.proc.name for p in pieces)])(f"{program.name}_nothing"), (), (), ())
-    code = backend.compile([empty, *(piece.proc for piece in pieces)])
+    empty = Proc(Namer([program.name, *(p.proc.name for p in nests)])(f"{program.name}_nothing"), (), (), ())
+    code = backend.compile([empty, *(nest.proc for nest in nests)])
     with context.lock:
         context.prepare_run(program)
-        outside_links = links(proc)  # a superset of the program's, if more nodes are kept since its compilation
+        # a superset of the program's links, if more nodes are kept since its compilation
+        outside_links = [link for proc in procs if isinstance(proc, Proc) for link in links(proc)]
         context.arrays.allocate(link.node for link in outside_links if link.access is not AccessMode.MERGE)
-        context.arrays.allocate(piece.timestamps for piece in pieces if piece.timestamps is not None)
+        context.arrays.allocate(nest.timestamps for nest in nests if nest.timestamps is not None)
         clock = _Clock(context)
-        empty_run, *runs = [_Run.of(context, code, proc, symbol_values) for proc in (empty, *(p.proc for p in pieces))]
-        entry, memory = context.bind(program.code, program.name, program.links, program.arena_bytes)
-        routine_run = _Run(entry, tuple(values), memory)
+        empty_run = _Run.of(context, code, empty, symbol_values)
+        runs = [_run(context, code, program.name, piece, symbol_values) for piece in pieces]
+        entry, memory = bind_program(context, program)
+        routine_run = _Run(entry, tuple(values), memory, isinstance(entry, PartsEntry))
         written = dict.fromkeys(link.node for link in (*program.links, *outside_links) if link.access in WRITTEN)
         with _restored(context, written):
             for run in (empty_run, *runs):
@@ -183,17 +189,44 @@ def profile(context: ExecutionContext, program: Program, calls: int, values: Seq
 
 
 @dataclass(frozen=True, slots=True)
+class _HostPiece:
+    """A host call, with its row."""
+
+    call: HostCall
+    timestamps: None = None
+
+    @property
+    def members(self) -> tuple[HostCall]:
+        return (self.call,)
+
+
+def _pieces(proc: Proc | HostCall, with_timestamps: bool) -> Sequence[NestProgram | _HostPiece]:
+    return (_HostPiece(proc),) if isinstance(proc, HostCall) else partition(proc, with_timestamps)
+
+
+@dataclass(frozen=True, slots=True)
 class _Run:
-    """A bound program, with the values of its symbols."""
+    """A bound program, with the values of its symbols. One `on_host` is called, not submitted."""
 
     entry: Entry
     values: tuple[int, ...]
     memory: tuple[object, ...]
+    on_host: bool = False
 
     @staticmethod
     def of(context: ExecutionContext, code: CompiledCode, proc: Proc, symbol_values: Mapping[Sym, int]) -> _Run:
         entry, memory = context.bind(code, proc.name, links(proc), proc.arena)
         return _Run(entry, tuple(symbol_values[sym] for sym in proc.syms), memory)
+
+
+def _run(
+    context: ExecutionContext, code: CompiledCode, routine: str, piece: NestProgram | _HostPiece,
+    symbol_values: Mapping[Sym, int],
+) -> _Run:  # fmt: skip
+    if isinstance(piece, NestProgram):
+        return _Run.of(context, code, piece.proc, symbol_values)
+    entry = host_step(context.queue, piece.call, routine, lambda node: context.arrays[node].where)
+    return _Run(entry, (), tuple(context.arrays[node].slab for node in piece.call.nodes), on_host=True)
 
 
 class _Clock:
@@ -205,7 +238,10 @@ class _Clock:
 
     def time(self, run: _Run) -> _Time:
         start = perf_counter_ns()
-        if not self.queue.immediate:
+        if run.on_host:
+            run.entry(*run.values)
+            self.queue.synchronize()
+        elif not self.queue.immediate:
             self.queue.submit(run.entry, *run.values)
             self.queue.synchronize()
         elif run.entry(*run.values):
@@ -218,7 +254,7 @@ class _Time(NamedTuple):
     duration_ns: int
 
 
-def _time_shares(context: ExecutionContext, piece: NestProgram) -> tuple[float, ...]:
+def _time_shares(context: ExecutionContext, piece: NestProgram | _HostPiece) -> tuple[float, ...]:
     """Returns each member's share of the time of the last run, summed over threads."""
     if piece.timestamps is None:
         return (1.0,)
@@ -239,9 +275,16 @@ def _restored(context: ExecutionContext, nodes: Iterable[TNode]) -> Iterator[Non
         context.queue.synchronize()
 
 
-def _row(member: MeasuredNest, durations_ns: Sequence[int]) -> ProfileRow:
-    read, written = traffic(member.body)
+def _row(member: MeasuredNest | HostCall, durations_ns: Sequence[int]) -> ProfileRow:
     middle = round(median(durations_ns))
+    if isinstance(member, HostCall):
+        name, heading, read, written = f"host {member.name}", "", _nbytes(member.read), _nbytes(member.written)
+    else:
+        name, heading, (read, written) = member.name, member.heading, traffic(member.body)
     return ProfileRow(
-        member.name, member.heading, len(durations_ns), middle, min(durations_ns), sum(durations_ns), read, written
+        name, heading, len(durations_ns), middle, min(durations_ns), sum(durations_ns), read, written
     )  # fmt: skip
+
+
+def _nbytes(nodes: Iterable[TNode]) -> int:
+    return sum(prod(node.dims, start=node.precision.nbytes) for node in nodes)

@@ -18,6 +18,7 @@ from ocannl.base.errors import BackendError, CodeError, DataError
 from ocannl.ir.affine import Sym
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.runtime.context_protocol import ExecutionContext
+from ocannl.runtime.host_calls import PartsEntry
 from ocannl.runtime.profile import Profile, profile
 from ocannl.runtime.program import Program, Stages
 from ocannl.runtime.trace import with_trace
@@ -53,9 +54,10 @@ class Routine:
         self._arrays = context.arrays
         self._program = program
         self._immediate = context.queue.immediate
-        self._entry = entry if self._immediate else partial(context.queue.submit, entry)
+        has_parts = isinstance(entry, PartsEntry)
+        self._entry = entry if self._immediate or has_parts else partial(context.queue.submit, entry)
         lines = TRACE.get()
-        if lines:
+        if lines and not has_parts:
             self._entry = with_trace(context, program, self._entry, lines)
         self._written = dict.fromkeys(written)
         self._memory = memory  # keeps the memory bound to the entry alive

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from ocannl.infer.project import project
 from ocannl.infer.shape import Shape, finish, relate
 from ocannl.ir.affine import Affine
-from ocannl.ir.assign import Assign, Index
+from ocannl.ir.assign import Assign, Comp, Index
 from ocannl.ir.loops import row_major
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.indirect_axes import axis_places
 from ocannl.lang.core.operation import Operation, Rule
-from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, elaborate
+from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, SlotStatement, elaborate
 from ocannl.lang.core.symbolic_terms import Hole, Term, convert
 from ocannl.lang.core.tensor_protocol import TensorLike
 
@@ -43,14 +43,25 @@ class Application(Generic[T]):
         handles = [t.handle for t in self.operands]
         return project(self.operation.logic, handles, result.handle, sizes=self.operation.sizes)
 
-    def code(self, result: TensorLike, rule: Rule) -> Iterable[Assign]:
-        """The assignments that one rule of the operation writes."""
+    def code(self, result: TensorLike, rule: Rule) -> Iterable[Comp]:
+        """The assignments and host calls that one rule of the operation writes."""
         slots = _ApplicationSlots(result, self.operands)
         rule(slots)
+        if all(isinstance(statement, SlotAssign) for statement in slots.out):
+            return self._assigns(result, cast("list[SlotAssign]", slots.out))
+        code: list[Comp] = []
+        for statement in slots.out:
+            if isinstance(statement, SlotAssign):
+                code += self._assigns(result, [statement])
+            else:
+                code.append(statement.elaborate(result.origin))
+        return code
+
+    def _assigns(self, result: TensorLike, written: list[SlotAssign]) -> Iterable[Assign]:
         projections, places = result.projections, None
-        if any(assign.at for assign in slots.out):
+        if any(assign.at for assign in written):
             places = axis_places(self.operation.logic.spec, [result.shape, *(t.shape for t in self.operands)])
-        return elaborate(slots.out, projections, self.operation.outside, result.origin, places)
+        return elaborate(written, projections, self.operation.outside, result.origin, places)
 
 
 class _ApplicationSlots:
@@ -60,7 +71,7 @@ class _ApplicationSlots:
 
     def __init__(self, tensor: TensorLike, operand_tensors: tuple[TensorLike, ...]) -> None:
         self.tensor, self.operand_tensors = tensor, operand_tensors
-        self.out: list[SlotAssign] = []
+        self.out: list[SlotStatement] = []
         self.value = Term(Hole(tensor.node, 0))
         self.operands = tuple(operand_term(t, n) for n, t in enumerate(operand_tensors, 1))
 

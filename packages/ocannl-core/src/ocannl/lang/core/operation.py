@@ -13,14 +13,14 @@ from ocannl.infer.logic import Logic
 from ocannl.ir.ops import ADD, MUL, Domain, Op
 from ocannl.ir.precision import Precision, bool_, int32, precision, promote, uint32
 from ocannl.lang.core.derivatives import pullback
-from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign
+from ocannl.lang.core.slots import NullSlot, Slot, SlotStatement
 from ocannl.lang.core.symbolic_terms import Hole, Term, apply, tree_of
 
 
 class Slots(Protocol):
     """The tensors of one application, as slots; `out` collects the assignments."""
 
-    out: list[SlotAssign]
+    out: list[SlotStatement]
     value: Term  # of the result
     operands: tuple[Term, ...]
 

@@ -19,6 +19,7 @@ from ocannl.ir.assign import Assign, Index, IndirectIndex, Origin, Piece, Read, 
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.precision import float64
 from ocannl.ir.projections import Projection, Projections, is_injective
+from ocannl.lang.core.host_calls import HostResult, NodeUpdate, SlotHostCall
 from ocannl.lang.core.indirect_axes import Places, index_symbols, with_indirect_axes, with_used_loops
 from ocannl.lang.core.symbolic_terms import (
     AxisIndex,
@@ -75,23 +76,32 @@ class SlotAssign:
     at: tuple[tuple[str, Tree], ...] | None = None
 
 
+SlotStatement = SlotAssign | SlotHostCall | NodeUpdate
+
+
 class Slot(Term):
     """A hole that can also be written."""
 
     __slots__ = ("_out", "hole")
 
-    def __init__(self, hole: Hole, out: list[SlotAssign]) -> None:
+    def __init__(self, hole: Hole, out: list[SlotStatement]) -> None:
         super().__init__(hole)
         self.hole = hole
         self._out = out
 
     def write(self, accum: Op | None, clear: bool, value: object, at: Mapping[str, Term] | None = None) -> None:
+        if isinstance(value, HostResult):
+            value.write(self.hole, accum, clear, self._out, self._store)
+            return
         is_concat = isinstance(value, ConcatParts)
         choices = value.choices if isinstance(value, ConcatParts) else (value,)
         trees, indices = tuple(map(tree_of, choices)), None
         if at is not None:
             indices = tuple((label, tree_of(index)) for label, index in at.items())
         self._out.append(SlotAssign(self.hole, accum, clear, trees, is_concat, indices))
+
+    def _store(self, hole: Hole, tree: Tree) -> None:
+        self._out.append(SlotAssign(hole, None, True, (tree,)))
 
     def __setitem__(self, spelling: object, value: object) -> None:
         self.write(*((None, True) if spelling is Ellipsis else parse_assignment(spelling)), value)

@@ -16,7 +16,7 @@ from ocannl.base.errors import ArgumentError, CodeError, DataError
 from ocannl.infer.shape import Shape
 from ocannl.infer.shape_view import TensorShape
 from ocannl.infer.tensor_description import Provenance
-from ocannl.ir.assign import Assign, Index, Number, Origin
+from ocannl.ir.assign import Assign, Comp, Index, Number, Origin
 from ocannl.ir.precision import Precision, int32, precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
@@ -203,16 +203,16 @@ class Tensor(Operators["Tensor"]):
     def origin(self) -> Origin:
         return Origin(self.label, self.node.where)
 
-    def value_code(self) -> Iterable[Assign]:
-        """The assignments that compute the value from the operands; none for a leaf set from outside."""
+    def value_code(self) -> Iterable[Comp]:
+        """The code that computes the value from the operands; none for a leaf set from outside."""
         if self.application is not None:
             return self.application.code(self, self.application.operation.forward)
         if self.literal is not None:
             return (fill(self.node, self.dims, self.literal(), self.origin),)
         return ()
 
-    def gradient_code(self) -> Iterable[Assign]:
-        """The assignments that accumulate the gradients of the operands from the gradient of this tensor."""
+    def gradient_code(self) -> Iterable[Comp]:
+        """The code that accumulates the gradients of the operands from the gradient of this tensor."""
         app = self.application
         if app is None or not self.has_gradient or app.operation.gradient is None:
             return ()

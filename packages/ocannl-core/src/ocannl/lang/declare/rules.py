@@ -21,8 +21,9 @@ from typing import Any
 from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Call, Number
 from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.core.host_calls import NodeUpdate, SlotHostCall
 from ocannl.lang.core.operation import Slots, current_slots
-from ocannl.lang.core.slots import Slot, SlotAssign
+from ocannl.lang.core.slots import Slot, SlotAssign, SlotStatement
 from ocannl.lang.core.symbolic_terms import Hole, Term, Tree, tree_of
 from ocannl.lang.declare.conditions import Arguments
 from ocannl.lang.declare.declaration import Declaration
@@ -46,7 +47,7 @@ class Rules:
         start = len(s.out)
         self._run(self.forward, s, output, "forward")
         target = s.result()
-        if isinstance(target, Slot) and not any(a.target == target.hole for a in s.out[start:]):
+        if isinstance(target, Slot) and not any(_writes(a, target.hole) for a in s.out[start:]):
             raise CodeError(f"`forward` of `{self.title}` assigns nothing to `{self.outputs[output]}`")
 
     def differentiate(self, s: Slots, output: int) -> None:
@@ -165,6 +166,16 @@ def _require_all_gradients(declared: Declaration, arguments: Arguments, reads: d
             )
 
 
+def _writes(statement: SlotStatement, target: Hole) -> bool:
+    match statement:
+        case SlotAssign():
+            return statement.target == target
+        case SlotHostCall():
+            return target.node in statement.outputs
+        case NodeUpdate():
+            return statement.target is target.node
+
+
 class ReadOnlyOutput(Term):
     """An earlier output: it can be read, and assignments to it are ignored."""
 
@@ -197,7 +208,7 @@ class InlineSlots:
 
     def __init__(self, operands: tuple[Term, ...]) -> None:
         self.operands = operands
-        self.out: list[SlotAssign] = []
+        self.out: list[SlotStatement] = []
         self.assigned: Term | None = None
 
     def result(self) -> Any:
@@ -221,11 +232,14 @@ ABSENT = Number(0.0)
 """The absent gradient of an output, compared by identity: multiplying by a zero would turn infinities into NaN."""
 
 
-def _without_absent_gradients(assigns: list[SlotAssign]) -> list[SlotAssign]:
+def _without_absent_gradients(assigns: list[SlotStatement]) -> list[SlotStatement]:
     """Removes the contributions of absent gradients, directly or through local nodes, and assignments left empty."""
-    out: list[SlotAssign] = []
+    out: list[SlotStatement] = []
     absent: set[TNode] = set()
     for a in assigns:
+        if not isinstance(a, SlotAssign):
+            out.append(a)
+            continue
         (tree,) = a.trees
         node, pruned = a.target.node, _prune(tree, absent)
         if pruned is not ABSENT:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from ocannl.base.errors import CodeError
-from ocannl.ir.assign import Assign, Comp, LabeledBlock, Seq
+from ocannl.ir.assign import Comp, LabeledBlock, Seq
 from ocannl.ir.printer import print_comp
 from ocannl.ir.tnode import TNode
 
 Target = TypeVar("Target", contravariant=True)
-Step = Callable[[], Iterable[Assign]]
-"""Yields the assignments of one statement; finishes inference of the tensors in it."""
+Step = Callable[[], Iterable[Comp]]
+"""Yields the code of one statement; finishes inference of the tensors in it."""
 
 
 class Recorder(Protocol[Target]):

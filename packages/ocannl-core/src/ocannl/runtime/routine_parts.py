@@ -1,0 +1,166 @@
+"""Programs of routines with host calls: a native program for each part of the code between two calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ocannl.backend.api import Backend, CompiledCode, Entry
+from ocannl.base.config import TRACE
+from ocannl.base.errors import CodeError
+from ocannl.ir.affine import Sym
+from ocannl.ir.assign import host_calls, nodes
+from ocannl.ir.host_call import HostCall
+from ocannl.ir.loops import AccessMode
+from ocannl.ir.name_mangling import Namer
+from ocannl.ir.printer import print_comp
+from ocannl.ir.tnode import Role, TNode
+from ocannl.runtime.benchmark import Autotuner
+from ocannl.runtime.compile import Job, compile_programs
+from ocannl.runtime.context_protocol import ExecutionContext
+from ocannl.runtime.host_calls import PartsEntry, host_step, native_step, split
+from ocannl.runtime.program import Link, Program, Stages
+from ocannl.runtime.slabs import Slab
+from ocannl.runtime.trace import with_trace
+
+WRITING = (AccessMode.OUT, AccessMode.INOUT)
+
+
+def compile_routines(jobs: Sequence[Job], backend: Backend, autotuner: Autotuner | None = None) -> list[Program]:
+    """Like `compile_programs`; jobs may contain host calls."""
+    if all(next(host_calls(job.code), None) is None for job in jobs):
+        return compile_programs(jobs, backend, autotuner)
+    unique = Namer(job.name for job in jobs)
+    parts = [list(_parts(job, unique)) for job in jobs]
+    native = [part for job_parts in parts for part in job_parts if isinstance(part, Job)]
+    programs = iter(compile_programs(native, backend, autotuner))
+    return [
+        _routine(job, [next(programs) if isinstance(part, Job) else part for part in job_parts], backend)
+        for job, job_parts in zip(jobs, parts, strict=True)
+    ]
+
+
+def _parts(job: Job, unique: Namer) -> Iterator[Job | HostCall]:
+    if next(host_calls(job.code), None) is None:
+        yield job
+        return
+    parts = list(split(job.code))
+    reasons = dict(job.keep_reasons)
+    first: dict[TNode, int] = {}
+    for number, part in enumerate(parts):
+        for node in part.nodes if isinstance(part, HostCall) else nodes(part):
+            if first.setdefault(node, number) != number:
+                reasons.setdefault(node, f"used before and after a host call of `{job.name}`")
+    for part in parts:
+        if isinstance(part, HostCall):
+            reasons.update((node, f"operand of the {part}") for node in part.read)
+            reasons.update((node, f"result of the {part}") for node in part.written)
+    for part in parts:
+        if isinstance(part, HostCall):
+            yield part
+        else:
+            accessed = set(nodes(part))
+            kept = {node: reason for node, reason in reasons.items() if node in accessed}
+            yield Job(part, kept, unique(f"{job.name}_part", "part"))
+
+
+@dataclass(frozen=True)
+class PartsCode:
+    """The code of all parts."""
+
+    source: str
+    blob: bytes | None = None
+
+
+@dataclass(frozen=True)
+class PartsProgram(Program):
+    """A program with host calls. `links` are the arrays of all parts."""
+
+    parts: tuple[Program | HostCall, ...] = ()
+
+    @cached_property
+    def stages(self) -> Stages:
+        """The stages of all native parts, one after the other."""
+        texts: dict[str, list[str]] = {}
+        for part in self.parts:
+            if isinstance(part, Program):
+                for name, text in part.stages.items():
+                    texts.setdefault(name, []).append(text)
+        return Stages((name, "".join(parts)) for name, parts in texts.items())
+
+
+def _routine(job: Job, parts: list[Program | HostCall], backend: Backend) -> Program:
+    if len(parts) == 1 and isinstance(parts[0], Program):
+        return parts[0]
+    programs = [part for part in parts if isinstance(part, Program)]
+    code: CompiledCode = PartsCode("\n".join(map(_source, parts)))
+    return PartsProgram(
+        job.name, job.code, job.keep_reasons, code, tuple(_links(parts)), _symbols(job.name, programs), 0,
+        tuple(fact for program in programs for fact in program.facts), backend.capabilities, {},
+        frozenset(name for program in programs for name in program.plain), tuple(parts),
+    )  # fmt: skip
+
+
+def parts_of(program: Program) -> tuple[Program | HostCall, ...]:
+    """The native programs and host calls of a routine, in order of execution."""
+    return program.parts if isinstance(program, PartsProgram) else (program,)
+
+
+def bind_program(context: ExecutionContext, program: Program) -> tuple[Entry, tuple[Slab, ...]]:
+    """Binds a program to the arrays of a context; returns the entry and the slabs that it uses."""
+    if isinstance(program, PartsProgram):
+        return _bind_parts(context, program)
+    return context.bind(program.code, program.name, program.links, program.arena_bytes)
+
+
+def _bind_parts(context: ExecutionContext, program: PartsProgram) -> tuple[Entry, tuple[Slab, ...]]:
+    steps: list[Entry] = []
+    memory: dict[Slab, None] = {}
+    for part in program.parts:
+        if isinstance(part, HostCall):
+            memory.update((context.arrays[node].slab, None) for node in part.nodes)
+            steps.append(host_step(context.queue, part, program.name, lambda node: context.arrays[node].where))
+            continue
+        entry, slabs = bind_program(context, part)
+        memory.update(dict.fromkeys(slabs))
+        lines = TRACE.get()
+        if lines:
+            entry = with_trace(context, part, entry, lines)
+        steps.append(native_step(context.queue, entry, part.syms, program.syms))
+    return PartsEntry(tuple(steps)), tuple(memory)
+
+
+def _source(part: Program | HostCall) -> str:
+    return print_comp(part) if isinstance(part, HostCall) else part.code.source
+
+
+def _symbols(routine: str, programs: Iterable[Program]) -> tuple[Sym, ...]:
+    by_name: dict[str, Sym] = {}
+    for sym in (sym for program in programs for sym in program.syms):
+        if by_name.setdefault(sym.name, sym) is not sym:
+            raise CodeError(f"two different symbols of `{routine}` are called `{sym.name}`; rename one of them")
+    return tuple(by_name.values())
+
+
+def _links(parts: Iterable[Program | HostCall]) -> Iterator[Link]:
+    """The access of the routine to each array: an array that is overwritten first is not an input."""
+    access: dict[TNode, AccessMode] = {}
+    merged: dict[TNode, None] = {}
+    for link in (link for part in parts for link in _part_links(part)):
+        if link.access is AccessMode.MERGE:
+            merged.setdefault(link.node)
+            continue
+        earlier = access.setdefault(link.node, link.access)
+        if link.access in WRITING and earlier not in WRITING:
+            access[link.node] = AccessMode.INOUT
+    yield from (Link(node, mode) for node, mode in access.items())
+    yield from (Link(node, AccessMode.MERGE) for node in merged)
+
+
+def _part_links(part: Program | HostCall) -> Iterator[Link]:
+    if isinstance(part, Program):
+        yield from part.links
+        return
+    yield from (Link(node, AccessMode.CONST if node.role is Role.DATA else AccessMode.IN) for node in part.read)
+    yield from (Link(node, AccessMode.OUT) for node in part.written)
