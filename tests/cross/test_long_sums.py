@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ocannl as oc
+from ocannl import train
 
 Array = np.ndarray[Any, Any]
 WIDE = np.longdouble
@@ -144,3 +145,25 @@ def test_any_reduction(data: st.DataObject, backends: list[str]) -> None:
         actual = value if factor is None else value[1] / np.longdouble(factor)
         errors = np.abs(actual - exact) / (2.0**-23 * np.maximum(magnitude, 1e-30))
         assert errors.max() <= BOUND + 1, (backend, shape, kept, float(errors.max()))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize(("rows", "count", "width"), [(1, 150_000, 1), (10, 20_000, 3), (700, 20_000, 17)])
+def test_gradients_of_rows_that_are_read_often(
+    terms: Callable[..., Array], rows: int, count: int, width: int, dtype: str, ctx: oc.Context
+) -> None:
+    """All ids but a few are equal."""
+    factors = made(terms, (count, width), dtype)
+    ids = np.where(np.arange(count) % 1000 == 999, rows - 1, 0).astype("int32")
+    table = oc.param("table", 1.0, output=[rows, width], dtype=dtype)
+    loss = (table.take(oc.tensor(ids)) * oc.tensor(factors)).sum()
+    ctx.init(loss)
+    ctx.compile(train.grad_update(loss), keep=[table.grad])()
+    wide, exact, magnitude = factors.astype(WIDE), np.zeros((rows, width), WIDE), np.zeros((rows, width), WIDE)
+    np.add.at(exact, ids, wide)
+    np.add.at(magnitude, ids, np.abs(wide))
+    errors = np.abs(np.asarray(ctx[table.grad]).astype(WIDE) - exact)
+    eps = float(ml_dtypes.finfo(factors.dtype).eps)
+    relative = errors / (eps * np.maximum(magnitude, 1e-30))
+    assert relative.max() <= BOUND, f"{float(relative.max()):.1f} eps"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ocannl.ir import loops as ir
-from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Assign, Call, Comp, Index, Number, Piece, Read, Seq, Value
+from ocannl.ir.affine import Affine, Sym, SymKind
+from ocannl.ir.assign import Assign, Call, Comp, Index, IndirectIndex, Number, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace, Proc
@@ -30,6 +30,7 @@ from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
+from ocannl.opt.idioms.widen_scatters import widen_scatters
 from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement
@@ -135,6 +136,14 @@ def to_invert() -> Proc:
     o, k = loop(5, "o"), loop(3, "k")
     term = apply("mul", Read(g, at(o)), Read(w, at(k)))
     return lower(Assign(x, ADD, False, (Piece((o, k), at(Affine.of(o) * 2 + k), term),)), "step")
+
+
+def to_widen() -> Proc:
+    x, g = node("x", 3, role=Role.PLACEHOLDER), node("g", 5, role=Role.PLACEHOLDER)
+    ids = node("ids", 5, role=Role.PLACEHOLDER, kind=int32)
+    i, v = loop(5), Sym("v", 0, 2, SymKind.INDIRECT)
+    indirect = IndirectIndex(v, Read(ids, at(i)))
+    return lower(Assign(x, ADD, False, (Piece((i,), at(v), Read(g, at(i)), indirect=(indirect,)),)), "step")
 
 
 def to_layout() -> Proc:
@@ -278,6 +287,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "eliminate_equal_arrays": (eliminate_equal_arrays, to_unite, eliminate_equal_arrays),
     "eliminate_dead_code": (eliminate_dead_code, to_sweep, eliminate_dead_code),
     "scatter_to_gather": (scatter_to_gather, to_invert, scatter_to_gather),
+    "widen_scatters": (widen_scatters, to_widen, lambda proc: widen_scatters(proc, 2)),
     "fuse_epilogues": (fuse_epilogues, to_fuse, fuse_epilogues),
     "choose_layouts": (choose_layouts, to_layout, lambda proc: choose_layouts(proc, Capabilities(vector_bytes=32))),
     "hoist_parallel_loop": (

@@ -19,6 +19,7 @@ from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
+from ocannl.opt.idioms.widen_scatters import widen_scatters
 from ocannl.opt.memory.allocate_memory import allocate_memory, allocate_separately
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement, keep_all_nodes
@@ -97,6 +98,7 @@ def passes(
         Pass("eliminate_equal_arrays", eliminate_equal_arrays),  # after inlining, which leaves fewer arrays
         Pass("eliminate_dead_code", eliminate_dead_code),  # after the passes that leave dead nests behind
         Pass("scatter_to_gather", scatter_to_gather, when=fuses),  # after `one_hot_to_gather`, which matches scatters
+        Pass("widen_scatters", widen_scatters, when=fuses),  # after `one_hot_to_gather`
         Pass("fuse_epilogues", fuse_epilogues, when=fuses),  # after dead code is gone
         Pass("choose_layouts", lambda proc: choose_layouts(proc, c), when=fuses),  # of arrays left after fusion
         Pass("hoist_parallel_loop", lambda proc: hoist_parallel_loop(proc, c), when=c.wants_schedule),
