@@ -251,11 +251,11 @@ INVALID: dict[str, tuple[Callable[[], object], str]] = {
         lambda: oc.defop(inputs={"x": 3})(odd),
         "an input is declared by a class of types such as 'float', or a declare.Input, not 3",
     ),
-    "a count": (lambda: d.between(3, 1), "a number of tensors cannot be 3 to 1"),
-    "a negative count": (lambda: d.exactly(-1), "a number of tensors cannot be -1 to -1"),
-    "a count of one": (
-        lambda: oc.defop(inputs={"x": d.Input(count=d.exactly(2))})(odd),
-        "`x` of `odd` is one tensor; a count is for inputs such as `*x`",
+    "a count": (lambda: d.between(3, 1), "a count cannot be 3 to 1"),
+    "a negative count": (lambda: d.exactly(-1), "a count cannot be -1 to -1"),
+    "a list": (
+        lambda: oc.defop(inputs={"x": d.Input(count=d.exactly(2))})(odd)(3.0),
+        "`x` of `odd` is a list of tensors, not 3.0",
     ),
     "parts": (lambda: oc.defop(parts=[3])(odd), "`parts` of `odd` is a list of declare.Part, not [3]"),
     "a part and an input": (
@@ -319,11 +319,11 @@ INVALID: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "the rank of many": (
         lambda: oc.defop(where=[d.rank("xs") == 1])(total)(oc.tensor(A)),
-        "`xs` is a variadic input; declare.rank and declare.size are for one tensor",
+        "`xs` takes several tensors; declare.rank and declare.size are for one tensor",
     ),
     "the count of one": (
         lambda: oc.defop(where=[d.count("x") == 1])(odd)(oc.tensor(A)),
-        "`x` is one tensor; declare.count is for variadic inputs such as `*x`",
+        "`x` is one value; declare.count is for lists, and for inputs such as `*x`",
     ),
     "the value of an input": (
         lambda: oc.defop(where=[d.value("x") == 1])(odd)(oc.tensor(A)),

@@ -53,5 +53,5 @@ def test_named_onnx_operators_exist() -> None:
 def test_the_page_has_the_table() -> None:
     text = PAGE.read_text(encoding="utf-8")
     table = text.partition(BEGIN)[2].partition(END)[0].strip()
-    generated = GENERATORS["names"](catalogue()).strip()
-    assert table == generated, f"run `ocannl ops --generate names`, and put its output between the marks in {PAGE}"
+    generated = GENERATORS["peers"](catalogue()).strip()
+    assert table == generated, f"run `ocannl ops --generate peers`, and put its output between the marks in {PAGE}"

@@ -11,6 +11,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 NUMBERS: dict[type, type] = {int: numbers.Integral, float: numbers.Real, complex: numbers.Complex}
 """The numeric tower: a number of a narrower type, or of NumPy, fits a wider annotation; truth values do not."""
 
+LISTS = (list, tuple, Sequence, Iterable)
+"""The annotations of lists, whose items are compared with the annotation of the items."""
+
 
 def fits(value: object, kind: Any) -> bool:
     """Whether a value matches an annotation; annotations that a value cannot be checked against match."""
@@ -25,6 +28,8 @@ def fits(value: object, kind: Any) -> bool:
         return any(fits(value, member) for member in members)
     if origin is tuple and Ellipsis not in members:
         return isinstance(value, tuple | list) and len(value) == len(members) and all(map(fits, value, members))
+    if origin in LISTS and isinstance(value, list | tuple) and not all(fits(item, members[0]) for item in value):
+        return False
     kind = origin or kind
     if kind in NUMBERS:
         return isinstance(value, NUMBERS[kind]) and not isinstance(value, bool)
@@ -70,16 +75,9 @@ def misfit(function: Callable[..., Any], bound: inspect.BoundArguments) -> tuple
         several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         values = list(value.values() if isinstance(value, dict) else value) if several else [value]
         for item in values:
-            if not fits(item, kind) or not _items_fit(item, kind):
+            if not fits(item, kind):
                 return name, item, readable(kind)
     return None
-
-
-def _items_fit(value: object, kind: Any) -> bool:
-    """Whether the items of a list fit an annotation such as `Sequence[Tensor]`."""
-    members = get_args(kind)
-    is_list = isinstance(value, list | tuple) and get_origin(kind) in (Sequence, Iterable, list)
-    return not is_list or all(fits(item, members[0]) for item in value)  # type: ignore[attr-defined]
 
 
 def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:

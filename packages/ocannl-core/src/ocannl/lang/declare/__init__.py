@@ -8,28 +8,29 @@ def leaky_relu(x, *, slope: float = 0.01): ...
 
 from ocannl.lang.declare.conditions import (
     Condition,
-    Quantity,
     all_of,
     any_of,
     broadcastable,
-    count,
-    rank,
+    given,
     same_shape,
     same_type,
-    size,
-    value,
 )
+from ocannl.lang.declare.configurations import Configuration, configuration, field
 from ocannl.lang.declare.hookspecs import hookimpl
 from ocannl.lang.declare.inputs import Count, Input, at_least, at_most, between, exactly
+from ocannl.lang.declare.outputs import Output
+from ocannl.lang.declare.quantities import Quantity, count, each, rank, size, value
 from ocannl.lang.declare.samples import Draw, Sample, sample
 from ocannl.lang.declare.settings import Setting, follows
 from ocannl.lang.declare.shared_part import Part
 
 __all__ = [
     "Condition",
+    "Configuration",
     "Count",
     "Draw",
     "Input",
+    "Output",
     "Part",
     "Quantity",
     "Sample",
@@ -40,9 +41,13 @@ __all__ = [
     "at_most",
     "between",
     "broadcastable",
+    "configuration",
     "count",
+    "each",
     "exactly",
+    "field",
     "follows",
+    "given",
     "hookimpl",
     "rank",
     "same_shape",

@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ocannl.base.annotations import fits, kind_text
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.infer.explain import Line, table
 from ocannl.infer.logic import Logic
 from ocannl.infer.size_provenance import described
 from ocannl.ir.precision import Precision, precision
 from ocannl.lang.declare.axes import logic_of
-from ocannl.lang.declare.conditions import Arguments, Condition
+from ocannl.lang.declare.conditions import AbsentInput, Arguments, Condition
+from ocannl.lang.declare.configurations import configuration_of
 from ocannl.lang.declare.inputs import Input
+from ocannl.lang.declare.outputs import Output
 from ocannl.lang.declare.samples import Sample
 from ocannl.lang.declare.settings import Default, Setting, resolve_defaults
+from ocannl.lang.declare.shared_part import Part
 
 Parameter = inspect.Parameter
 POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -27,9 +29,12 @@ POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 class Declaration:
     """A declared operation. `rules` returns `forward, gradient` for the inputs and settings of one call.
 
-    shape     the axis logic of all outputs, or a tuple with one for each output; a function computes it from the inputs
-              and settings that its parameters name
-    kinds     the data type of each output, None where it is inferred from the inputs; may be functions as well
+    shape          the axis logic of all outputs, or a tuple with one for each output; a function computes it from the
+                   inputs and settings that its parameters name
+    results        the outputs by name; their data types are None where they are inferred, and may be functions as well
+    signatures     the sets of arguments that a call may give; any set if there are none
+    backend_where  conditions that backends check, or texts: documentation only
+    rules          None for the operations of the language, which are not declared by two rules
     """
 
     name: str
@@ -37,13 +42,15 @@ class Declaration:
     signature: inspect.Signature
     inputs: Mapping[str, Input]
     settings: Mapping[str, Setting]
-    outputs: tuple[str, ...]
+    results: Mapping[str, Output]
     shape: object
-    kinds: tuple[object, ...]
     where: tuple[Condition, ...]
     samples: tuple[Sample, ...]
     doc: str
-    rules: Callable[..., Any]
+    rules: Callable[..., Any] | None
+    signatures: tuple[tuple[str, ...], ...] = ()
+    backend_where: tuple[Condition | str, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     @property
     def title(self) -> str:
@@ -54,6 +61,25 @@ class Declaration:
         """The name of the variadic input `*xs`, if there is one."""
         kind = Parameter.VAR_POSITIONAL
         return next((p.name for p in self.signature.parameters.values() if p.kind is kind), None)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the results."""
+        return tuple(self.results)
+
+    @property
+    def kinds(self) -> tuple[object, ...]:
+        """The data type of each output, as declared."""
+        return tuple(output.kind for output in self.results.values())
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The inputs that a call may omit."""
+        return tuple(name for name in self.inputs if self.signature.parameters[name].default is None)
+
+    def is_list(self, name: str) -> bool:
+        """Whether an input is a list of tensors, or variadic."""
+        return name == self.variadic or self.inputs[name].is_list
 
     def named_operands(self, arguments: Arguments) -> Iterable[tuple[str, Any]]:
         """The operands of a call, each with the name of its input."""
@@ -69,22 +95,34 @@ class Declaration:
             bound = self.signature.bind(*args, **settings)
         except TypeError as e:
             raise CodeError(f"`{self.title}{self.signature}`: {e}") from None
+        self._check_signature([name for name, value in bound.arguments.items() if value != ()])
         bound.apply_defaults()
         arguments = {name: self._embed(name, value, embed) for name, value in bound.arguments.items()}
         resolved = resolve_defaults(arguments, self.title)
         arguments = {name: self._embed(name, value, embed) for name, value in resolved.items()}
-        if self.variadic is not None and not self.inputs[self.variadic].count.allows(len(arguments[self.variadic])):
-            wants, count = self.inputs[self.variadic].count, len(arguments[self.variadic])
-            raise CodeError(f"`{self.title}` takes {wants} of `*{self.variadic}`, and {count} {_are(count)} given")
+        for name, declared in self.inputs.items():
+            if self.is_list(name) and declared.count is not None and arguments[name] is not None:
+                wants, count = declared.count, len(arguments[name])
+                if not wants.allows(count):
+                    listed = f"*{name}" if name == self.variadic else name
+                    raise CodeError(f"`{self.title}` takes {wants} of `{listed}`, and {count} {_are(count)} given")
         for name, setting in self.settings.items():
-            if not fits(arguments[name], setting.kind):
-                raise CodeError(f"`{self.title}`: {name}={arguments[name]!r} is not {kind_text(setting.kind)}")
+            setting.check(self.title, name, arguments[name])
         return arguments
 
+    def _check_signature(self, given: list[str]) -> None:
+        if self.signatures and not any(set(given) == set(signature) for signature in self.signatures):
+            listed = " or ".join(f"({', '.join(signature)})" for signature in self.signatures)
+            raise CodeError(f"`{self.title}` takes {listed}, not ({', '.join(given)})")
+
     def _embed(self, name: str, value: Any, embed: Callable[[Any], Any]) -> Any:
-        if name not in self.inputs or isinstance(value, Default):
+        if name not in self.inputs or isinstance(value, Default) or (value is None and name in self.optional):
             return value
-        return tuple(map(embed, value)) if name == self.variadic else embed(value)
+        if not self.is_list(name):
+            return embed(value)
+        if not isinstance(value, list | tuple):
+            raise CodeError(f"`{name}` of `{self.title}` is a list of tensors, not {value!r}"[:200])
+        return tuple(map(embed, value))
 
     @property
     def shapes(self) -> tuple[object, ...]:
@@ -98,6 +136,17 @@ class Declaration:
         if len(shapes) != len(self.outputs):
             raise CodeError(f"`{self.title}` has {len(self.outputs)} outputs, but axes for {len(shapes)}")
         return tuple(logic_of(s, operands) for s in shapes)
+
+    def named_values(self, arguments: Arguments) -> dict[str, object]:
+        """The settings of a call, and the fields of configurations that have no name in common."""
+        values: dict[str, object] = {}
+        ambiguous: set[str] = set()
+        for name in self.settings:
+            configuration = configuration_of(type(arguments[name]))
+            for field in configuration.fields if configuration else ():
+                ambiguous |= {field} & values.keys()
+                values[field] = getattr(arguments[name], field)
+        return {n: v for n, v in values.items() if n not in ambiguous} | {n: arguments[n] for n in self.settings}
 
     def precisions(self, arguments: Arguments) -> tuple[Precision | None, ...]:
         kinds = (self._resolve_rule(kind, arguments) for kind in self.kinds)
@@ -125,7 +174,10 @@ class Declaration:
         """Raises the error of the first condition that fails; returns the conditions that are still unknown."""
         unknown = []
         for condition in conditions:
-            holds = condition.test(arguments)
+            try:
+                holds = condition.test(arguments)
+            except AbsentInput:
+                continue
             if holds is None:
                 unknown.append(condition)
             elif not holds:
@@ -136,7 +188,11 @@ class Declaration:
         return tuple(unknown)
 
     def operands_of(self, name: str, arguments: Arguments) -> tuple[Any, ...]:
-        return tuple(arguments[name]) if name == self.variadic else (arguments[name],)
+        """The tensors of an input, or the value of a setting."""
+        value = arguments[name]
+        if name not in self.inputs:
+            return (value,)
+        return () if value is None else tuple(value) if self.is_list(name) else (value,)
 
 
 def _are(number: int) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from ocannl.lang.declare.declaration import Declaration
 from ocannl.lang.declare.declaration_builder import DefopArguments, build_declaration
 from ocannl.lang.declare.rules import bind_rules
 from ocannl.lang.declare.samples import Sample
-from ocannl.lang.declare.settings import Default, resolve_defaults
+from ocannl.lang.declare.settings import Default, Setting, resolve_defaults
 from ocannl.lang.declare.shared_part import Part
 from ocannl.lang.ops.einsum import stop_gradient
 
@@ -42,9 +42,12 @@ def defop(
     name: str | None = None,
     namespace: str = "",
     inputs: Mapping[str, object] | None = None,
-    outputs: Iterable[str] = ("v",),
+    settings: Mapping[str, Setting] | None = None,
+    outputs: Iterable[str] | Mapping[str, object] | None = None,
     kind: object = None,
     where: Iterable[Condition] = (),
+    backend_where: Iterable[Condition | str] = (),
+    signatures: Iterable[Iterable[str]] = (),
     parts: Iterable[Part] = (),
     samples: Iterable[Sample] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -55,12 +58,18 @@ def defop(
     None.
 
     shape       `pointwise`, `compose`, `transpose` or an einsum spec, in which settings are sizes and coefficients
-    inputs      for each input a class of data types, such as "float" or "int | bool", or a `declare.Input`
-    outputs     the names of the results; a call with several results returns a tuple
+    inputs      for each input a class of data types, such as "float" or "int | bool", or a `declare.Input`; a
+                parameter with the default None is an optional input
+    settings    documentation and lengths of keywords, by `declare.Setting`
+    outputs     the names of the results, or a mapping from names to `declare.Output`; a call with several results
+                returns a tuple
     kind        the data type of the results, unless it is inferred from the inputs
     where       conditions (see `declare`) that every call must satisfy
+    backend_where  conditions that backends check, or texts; documentation only
+    signatures  the sets of arguments that a call may give, if some combinations are meaningless
     parts       settings, inputs and conditions shared with other operations
     samples     example calls, which check the slots and gradients
+    doc         the documentation, in which `{name}` stands for the name of the operation
 
     Raises: CodeError when a rule names a slot that the operation does not have: at the declaration, or at the first
     call if the operation has required settings and no samples.
@@ -70,6 +79,7 @@ def defop(
         arguments = DefopArguments(
             name=name, namespace=namespace, shape=shape, inputs={} if inputs is None else inputs,
             outputs=outputs, kind=kind, where=where, parts=parts, samples=samples, doc=doc,
+            settings={} if settings is None else settings, signatures=signatures, backend_where=backend_where,
         )  # fmt: skip
         declared = build_declaration(rules, arguments)
         _check_slots(declared)
@@ -81,9 +91,11 @@ def defop(
 def _public_function(declared: Declaration) -> Callable[..., Any]:
     """The public function of an operation: applies the rules to tensors, or inlines them into a formula."""
 
+    assert declared.rules is not None
+
     @functools.wraps(declared.rules)
     def call(*args: Any, label: str | None = None, **settings: Any) -> Any:
-        if any(isinstance(a, Term) for a in (*args, *settings.values())):
+        if any(isinstance(a, Term) for a in _flattened((*args, *settings.values()))):
             arguments = declared.bind(args, settings, _term)
             operands = tuple(t for _, t in declared.named_operands(arguments))
             formulas = bind_rules(declared, arguments, len(operands)).inline(operands)
@@ -95,6 +107,11 @@ def _public_function(declared: Declaration) -> Callable[..., Any]:
     call.__signature__ = declared.signature  # type: ignore[attr-defined]
     call.declaration = declared  # type: ignore[attr-defined]
     return call
+
+
+def _flattened(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        yield from _flattened(value) if isinstance(value, list | tuple) else (value,)
 
 
 def _term(value: Any) -> Term:
@@ -118,7 +135,8 @@ def _apply(declared: Declaration, arguments: Arguments, label: str | None) -> An
     results: list[Tensor] = []
     for output, title in enumerate(declared.outputs):
         logic = with_earlier_outputs(logics[output], logics[:output])
-        sizes = {n: _size(declared, n, arguments[n]) for n in logic.spec.names() if n in declared.settings}
+        values = declared.named_values(arguments)
+        sizes = {n: _size(declared, n, values[n]) for n in logic.spec.names() if n in values}
         operation = Operation(
             declared.name if output == 0 else f"{declared.name}.{title}",
             logic,
@@ -150,12 +168,21 @@ def _check_slots(declared: Declaration) -> None:
     referenced = [n for d in settings.values() if isinstance(d, Default) for n in d.names]
     if inspect.Parameter.empty in settings.values() or any(n in declared.inputs for n in referenced):
         return
-    placeholders: dict[str, Any] = {name: _PlaceholderOperand() for name in declared.inputs}
-    if declared.variadic:
-        placeholders[declared.variadic] = (_PlaceholderOperand(),) * declared.inputs[declared.variadic].count.minimum
-    arguments = {**placeholders, **resolve_defaults(settings, declared.title)}
-    operands = len(list(declared.named_operands(arguments)))
-    declared.check_conditions((c for c in declared.where if declared.settings.keys() >= set(c.names)), arguments)
-    bind_rules(declared, arguments, operands)
-    if not callable(declared.shape):
-        declared.logics(arguments, operands)
+    resolved = resolve_defaults(settings, declared.title)
+    for omits_optional in (False, True) if declared.optional else (False,):
+        placeholders = {name: _placeholder(declared, name, omits_optional) for name in declared.inputs}
+        arguments = {**placeholders, **resolved}
+        operands = len(list(declared.named_operands(arguments)))
+        declared.check_conditions((c for c in declared.where if declared.settings.keys() >= set(c.names)), arguments)
+        bind_rules(declared, arguments, operands)
+        if not callable(declared.shape):
+            declared.logics(arguments, operands)
+
+
+def _placeholder(declared: Declaration, name: str, omits_optional: bool) -> Any:
+    if omits_optional and name in declared.optional:
+        return None
+    count = declared.inputs[name].count
+    if not declared.is_list(name):
+        return _PlaceholderOperand()
+    return (_PlaceholderOperand(),) * (count.minimum if count else 0)

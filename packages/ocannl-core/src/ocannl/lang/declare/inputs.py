@@ -1,4 +1,4 @@
-"""Inputs of an operation: the data types that they accept, and the arity of a variadic input `*xs`."""
+"""Inputs of an operation: the data types that they accept, and the number of tensors of an input."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Count:
 
     def __post_init__(self) -> None:
         if not 0 <= self.minimum <= (self.minimum if self.maximum is None else self.maximum):
-            raise CodeError(f"a number of tensors cannot be {self.minimum} to {self.maximum}")
+            raise CodeError(f"a count cannot be {self.minimum} to {self.maximum}")
 
     def allows(self, number: int) -> bool:
         return self.minimum <= number and (self.maximum is None or number <= self.maximum)
@@ -64,12 +64,13 @@ def between(minimum: int, maximum: int) -> Count:
 class Input:
     """One input of an operation.
 
-    `kind` is a class of data types, or a union such as `int | bool`; `count` is the arity of a variadic input; an input
-    that is not `differentiable` receives no gradient.
+    `kind` is a class of data types, or a union such as `int | bool`. With a `count` other than `exactly(1)` the input
+    is a list of tensors, or `*xs`. An input that is not `differentiable` receives no gradient. A parameter with the
+    default None is an optional input.
     """
 
     kind: str = "any"
-    count: Count = ANY_NUMBER
+    count: Count | None = None
     differentiable: bool = True
     doc: str = ""
 
@@ -81,6 +82,10 @@ class Input:
     @property
     def kinds(self) -> list[str]:
         return [kind.strip() for kind in self.kind.split("|")]
+
+    @property
+    def is_list(self) -> bool:
+        return self.count is not None and self.count != exactly(1)
 
     def accepts(self, precision: Precision) -> bool:
         return any(KINDS[kind](precision) for kind in self.kinds)

@@ -166,7 +166,7 @@ def peer_names() -> dict[str, PeerNames]:
     return {name: PeerNames(*("" if cell == NONE else cell for cell in cells)) for name, *cells in rows}
 
 
-def names(rows: Sequence[OperationRow]) -> str:
+def peers(rows: Sequence[OperationRow]) -> str:
     """The table of names for the page of operations."""
     known = peer_names()
     cells = [_cells(row, known.get(row.name, PeerNames())) for row in sorted(rows, key=lambda row: row.name)]

@@ -1,10 +1,5 @@
 """The rules of a declared operation, bound to the slots that their parameters name.
 
-    v t g            value (twice) and gradient of the (first) result
-    w g_w            value and gradient of an output called `w`
-    v1 t1 g1         value (twice) and gradient of the first operand, and so on
-    vs ts gs         values (twice) and gradients of all operands of a variadic operation
-
 An operation with several outputs becomes one operation for each output, which keeps the assignments to that output.
 A gradient rule is linear in the gradients of the outputs, so the operation of an output runs it with all remaining
 gradients absent, and the contributions add up. An output may read earlier outputs, which are additional operands behind
@@ -23,12 +18,11 @@ from ocannl.ir.assign import Call, Number
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.host_calls import NodeUpdate, SlotHostCall
 from ocannl.lang.core.operation import Slots, current_slots
-from ocannl.lang.core.slots import Slot, SlotAssign, SlotStatement
+from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, SlotStatement
 from ocannl.lang.core.symbolic_terms import Hole, Term, Tree, tree_of
 from ocannl.lang.declare.conditions import Arguments
 from ocannl.lang.declare.declaration import Declaration
-
-SlotRef = tuple[str, int]  # the kind of a slot, and the number of its operand or output
+from ocannl.lang.declare.slot_names import SlotRef, gradient_numbers, slots_by_name
 
 
 @dataclass(frozen=True)
@@ -67,21 +61,25 @@ class Rules:
 
     def _slot(self, s: Slots, ref: SlotRef, output: int, role: str) -> object:
         match ref:
-            case "operand", 0:
-                return s.operands[: self.operands]
-            case "operand", number:
+            case "absent", _:
+                return None
+            case "absent gradient", _:
+                return NullSlot()
+            case "operand", tuple(numbers):
+                return tuple(s.operands[n - 1] for n in numbers)
+            case "operand", int(number):
                 return s.operands[number - 1]
-            case "operand gradient", 0:
-                return tuple(s.operand_gradient(n) for n in range(1, self.operands + 1))
-            case "operand gradient", number:
+            case "operand gradient", tuple(numbers):
+                return list(map(s.operand_gradient, numbers))  # a list: `gs[0] += e` stores the slot again
+            case "operand gradient", int(number):
                 return s.operand_gradient(number)
             case "output gradient", number:
                 return s.gradient() if number == output else Term(ABSENT)
             case _, number if number == output:
                 return s.result()
-            case _, number if number < output:
+            case _, int(number) if number < output:
                 return ReadOnlyOutput(s.operands[self.operands + number].tree)
-            case _, number:
+            case _, int(number):
                 return LaterOutput(lambda: self._later(s, output, number, role))
         raise AssertionError(ref)
 
@@ -111,7 +109,10 @@ class Rules:
 
 def bind_rules(declared: Declaration, arguments: Arguments, operands: int) -> Rules:
     """Calls the declaring function. Raises: CodeError when its rules do not match the declaration."""
-    inputs = [operand for name in declared.inputs for operand in declared.operands_of(name, arguments)]
+    assert declared.rules is not None
+    inputs: list[Any] = []
+    for name in declared.inputs:
+        inputs += arguments[name] if name == declared.variadic else [arguments[name]]
     parameters = inspect.signature(declared.rules).parameters.values()
     settings = {name: arguments[name] for name in declared.settings}
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
@@ -120,46 +121,32 @@ def bind_rules(declared: Declaration, arguments: Arguments, operands: int) -> Ru
     if not isinstance(rules, tuple) or len(rules) != 2 or not callable(rules[0]):
         raise CodeError(f"the declaration of `{declared.title}` must return `forward, gradient`, not {rules!r}")
     forward, gradient = rules
-    slots = _slots_by_name(declared, operands)
+    slots, listed = slots_by_name(declared, arguments)
     values = {name: ref for name, ref in slots.items() if not ref[0].endswith("gradient")}
-    reads = {"forward": _slots_read(declared.title, "forward", forward, values, operands)}
+    reads = {"forward": _slots_read(declared.title, "forward", forward, values, listed, operands)}
     if gradient is not None:
-        reads["gradient"] = _slots_read(declared.title, "gradient", gradient, slots, operands)
+        reads["gradient"] = _slots_read(declared.title, "gradient", gradient, slots, listed, operands)
         _require_all_gradients(declared, arguments, reads["gradient"])
     return Rules(declared.title, declared.outputs, operands, forward, gradient, reads)
 
 
-def _slots_by_name(declared: Declaration, operands: int) -> dict[str, SlotRef]:
-    """All slots of an operation, by name."""
-    slots: dict[str, SlotRef] = {"v": ("output", 0), "t": ("output", 0), "g": ("output gradient", 0)}
-    for number, name in enumerate(declared.outputs):
-        if name != "v":
-            slots |= {name: ("output", number), f"g_{name}": ("output gradient", number)}
-    for n in range(1, operands + 1):
-        slots |= {f"v{n}": ("operand", n), f"t{n}": ("operand", n), f"g{n}": ("operand gradient", n)}
-    if declared.variadic is not None:
-        slots |= {"vs": ("operand", 0), "ts": ("operand", 0), "gs": ("operand gradient", 0)}
-    return slots
-
-
 def _slots_read(
-    title: str, role: str, function: Callable[..., None], slots: dict[str, SlotRef], operands: int
+    title: str, role: str, function: Callable[..., None], slots: dict[str, SlotRef], listed: list[str], operands: int
 ) -> dict[str, SlotRef]:
     names = list(inspect.signature(function).parameters)
     for name in names:
         if name not in slots:
             arity = f"{operands} operand{'s' * (operands != 1)}"
-            slot_names = " ".join(slots)
+            slot_names = " ".join(slot for slot in listed if slot in slots)
             raise CodeError(f"`{name}` is not a slot of `{role}` in `{title}`; with {arity} the slots are {slot_names}")
     return {name: slots[name] for name in names}
 
 
 def _require_all_gradients(declared: Declaration, arguments: Arguments, reads: dict[str, SlotRef]) -> None:
     """Checks that the gradient rule takes the gradient slot of every differentiable operand. Raises: CodeError."""
-    if ("operand gradient", 0) in reads.values():
-        return
+    updated = gradient_numbers(iter(reads.values()))
     for number, (name, _) in enumerate(declared.named_operands(arguments), 1):
-        if declared.inputs[name].has_gradient and ("operand gradient", number) not in reads.values():
+        if declared.inputs[name].has_gradient and number not in updated:
             raise CodeError(
                 f"the gradient of `{declared.title}` adds nothing to that of `{name}`: take the slot `g{number}`, or"
                 f" declare inputs={{{name!r}: declare.Input(differentiable=False)}}"

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ocannl.base.annotations import fits, kind_text
 from ocannl.base.errors import CodeError
+from ocannl.lang.declare.inputs import Count
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -33,15 +35,24 @@ def follows(compute: Callable[..., Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A keyword of an operation. `kind` is its annotation: a type, a union, or `Literal[...]` of the allowed values."""
+    """A keyword of an operation. `kind` is its annotation: a type, a union, or `Literal[...]` of the allowed values;
+    `count` is the number of items of a list."""
 
     kind: Any = Any
     default: Any = inspect.Parameter.empty
     doc: str = ""
+    count: Count | None = None
 
     def parameter(self, name: str) -> inspect.Parameter:
         annotation = inspect.Parameter.empty if self.kind is Any else self.kind
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
+
+    def check(self, title: str, name: str, value: object) -> None:
+        """Raises: CodeError for a value of another type, or a list of another length."""
+        if not fits(value, self.kind):
+            raise CodeError(f"`{title}`: {name}={value!r} is not {kind_text(self.kind)}")
+        if self.count is not None and isinstance(value, list | tuple) and not self.count.allows(len(value)):
+            raise CodeError(f"`{title}`: {name}={value!r} has {len(value)} items, not {self.count}")
 
 
 def resolve_defaults(values: dict[str, Any], title: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ocannl.base.errors import PluginError
 from ocannl.lang.declare import stubs
 from ocannl.lang.declare.catalogue import OperationRow
 from ocannl.lang.declare.installed_operations import distribution_of
-from ocannl.lang.declare.peer_names import names
+from ocannl.lang.declare.peer_names import peers
 from ocannl.lang.declare.reference_page import reference
 
 GROUP = "ocannl.generators"
@@ -23,8 +23,8 @@ Generator = Callable[[Sequence[OperationRow]], str]
 GENERATORS: dict[str, Generator] = {
     "functions": stubs.functions,  # lang/ops/functions.pyi
     "methods": stubs.methods,  # lang/ops/methods.pyi
+    "peers": peers,  # the table of names in docs/operations.md
     "reference": reference,  # docs/reference.md
-    "names": names,  # the table of names in docs/operations.md
 }
 
 

@@ -1,0 +1,103 @@
+"""Configurations: classes of settings that are passed to operations together, as one value.
+
+    @declare.configuration(where=[declare.value("stride") > 0])
+    class Window:
+        size: int = declare.field(doc="The cells of one window.")
+        stride: int = declare.field(declare.follows(lambda size: size), doc="The distance of two windows.")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar, dataclass_transform, get_type_hints
+
+from ocannl.base.errors import CodeError
+from ocannl.lang.declare.conditions import Condition
+from ocannl.lang.declare.inputs import Count
+from ocannl.lang.declare.settings import Default, Setting, resolve_defaults
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The declaration of a configuration class: its fields, and the conditions that they satisfy."""
+
+    name: str
+    fields: dict[str, Setting]
+    where: tuple[Condition, ...]
+    doc: str
+
+    def check(self, values: dict[str, Any]) -> None:
+        """Raises: CodeError for a value of another type, or values that do not satisfy a condition."""
+        for name, setting in self.fields.items():
+            setting.check(self.name, name, values[name])
+        for condition in self.where:
+            if not condition.test(values):
+                given = ", ".join(f"{name}={values[name]!r}" for name in condition.names)
+                fix = f"\n  fix  {condition.fix}" if condition.fix else ""
+                raise CodeError(f"`{self.name}` needs {condition.text}, and {given}{fix}")
+
+
+def field(default: Any = inspect.Parameter.empty, *, doc: str = "", count: Count | None = None) -> Any:
+    """A field of a configuration, with a default, its documentation, and the number of items of a list."""
+    metadata = {"doc": doc, "count": count}
+    if default is inspect.Parameter.empty:
+        return dataclasses.field(metadata=metadata)
+    if isinstance(default, list | dict):
+        return dataclasses.field(default_factory=lambda: type(default)(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def configuration(*, where: Iterable[Condition] = ()) -> Callable[[type[T]], type[T]]:
+    """Turns a class with annotated fields into a frozen dataclass, which checks the types and conditions of its fields.
+
+    Raises: CodeError when a condition names no field.
+    """
+
+    def declare(cls: type[T]) -> type[T]:
+        doc = inspect.cleandoc(cls.__dict__.get("__doc__") or "")
+        cls.__post_init__ = _check_fields  # type: ignore[attr-defined]
+        frozen = dataclass(frozen=True)(cls)
+        cls.declaration = _declaration(frozen, tuple(where), doc)  # type: ignore[attr-defined]
+        return frozen
+
+    return declare
+
+
+def _check_fields(self: Any) -> None:
+    values = {name: getattr(self, name) for name in self.declaration.fields}
+    for name, value in resolve_defaults(values, self.declaration.name).items():
+        object.__setattr__(self, name, value)
+        values[name] = value
+    self.declaration.check(values)
+
+
+def _declaration(cls: type[Any], where: tuple[Condition, ...], doc: str) -> Configuration:
+    kinds = get_type_hints(cls)
+    fields = {
+        f.name: Setting(kinds[f.name], _default(f), f.metadata.get("doc", ""), f.metadata.get("count"))
+        for f in dataclasses.fields(cls)
+    }
+    defaults = (setting.default for setting in fields.values())
+    used = [name for d in defaults if isinstance(d, Default) for name in d.names]
+    for name in (*(n for condition in where for n in condition.names), *used):
+        if name not in fields:
+            raise CodeError(f"`{cls.__name__}` has no field `{name}`; there are {', '.join(fields)}")
+    return Configuration(cls.__name__, fields, where, doc)
+
+
+def _default(f: dataclasses.Field[Any]) -> Any:
+    if f.default_factory is not dataclasses.MISSING:
+        return f.default_factory()
+    return inspect.Parameter.empty if f.default is dataclasses.MISSING else f.default
+
+
+def configuration_of(kind: Any) -> Configuration | None:
+    """The declaration of a configuration class."""
+    declaration = getattr(kind, "declaration", None) if isinstance(kind, type) else None
+    return declaration if isinstance(declaration, Configuration) else None

@@ -1,0 +1,55 @@
+"""Parts and configurations that an operation declares and does not use."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from ocannl.base.errors import CodeError
+from ocannl.lang.declare.configurations import configuration_of
+from ocannl.lang.declare.declaration import Declaration
+from ocannl.lang.declare.settings import Default
+from ocannl.lang.declare.shared_part import Part, merged
+
+NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def check_use(declared: Declaration) -> None:
+    """Raises: CodeError for a part without effect on the operation, and for a configuration that is never read."""
+    used = _names_read(declared)
+    for part in declared.parts:
+        flat = merged((part,), "a part")
+        has_effect = flat.inputs or flat.outputs or flat.signatures or not used.isdisjoint(flat.settings)
+        if not has_effect and (flat.settings or not (flat.doc or flat.where or flat.backend_where)):
+            settings = ", ".join(f"`{name}`" for name in flat.settings)
+            problem = f"reads none of its settings {settings}" if flat.settings else "gets nothing from it"
+            raise CodeError(f"a part of `{declared.title}` is not used: the operation {problem}; remove the part")
+    for name, setting in declared.settings.items():
+        configuration = configuration_of(setting.kind)
+        if configuration is not None and name not in used:
+            problem = f"`{declared.title}` never reads its configuration `{name}`"
+            raise CodeError(f"{problem}: read a field of `{configuration.name}` in a rule, or remove the keyword")
+
+
+def _names_read(declared: Declaration) -> set[str]:
+    """The settings that rules, axes, data types and computed defaults read; all of them for `**settings`."""
+    assert declared.rules is not None
+    parameters = inspect.signature(declared.rules).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return set(declared.settings)
+    names = {p.name for p in parameters}
+    for rule in (*declared.shapes, declared.shape, *declared.kinds):
+        names |= set(inspect.signature(rule).parameters) if inspect.isfunction(rule) else set()
+        names |= set(NAME.findall(rule)) if isinstance(rule, str) else set()
+    for setting in declared.settings.values():
+        names |= set(setting.default.names) if isinstance(setting.default, Default) else set()
+    fields = {
+        field: name for name, s in declared.settings.items() if (c := configuration_of(s.kind)) for field in c.fields
+    }
+    return names | {name for field, name in fields.items() if field in names}
+
+
+def used_parts(declarations: list[Declaration]) -> set[int]:
+    """The identities of all parts that operations contain, directly or inside parts."""
+    parts: list[Part] = [part for declared in declarations for part in declared.parts]
+    return {id(inner) for part in parts for inner in part.contents()}

@@ -1,0 +1,235 @@
+"""Parts inside parts, configuration classes, signatures, results, documentation tokens and conditions as data."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import declare as d
+
+A = np.array([1.5, -2.0, 3.0])
+
+SCALED = d.Part(
+    settings={"scale": d.Setting(float, 1.0, doc="the factor of `{name}`")},
+    inputs={"x": d.Input("float", doc="the operand")},
+    where=(d.value("scale") > 0,),
+    doc="`{title}` multiplies by `scale`.",
+)
+SHIFTED = d.Part(
+    parts=(SCALED,),
+    settings={"shift": d.Setting(float, 0.0)},
+    outputs={"v": d.Output(doc="the values of {name}({inputs}, {settings})")},
+    signatures=(("x",), ("x", "scale", "shift")),
+    backend_where=("a device computes it in order", d.rank("x") < 9),
+    doc="`shift` is added.",
+)
+
+
+def scaled(x, *, scale, shift):
+    """The values."""
+
+    def forward(v, v1):
+        v["=:"] = v1 * scale + shift
+
+    def gradient(g, g1):
+        g1 += g * scale
+
+    return forward, gradient
+
+
+def test_parts_contain_parts(oracle: Any) -> None:
+    fn = oc.defop(parts=[SHIFTED], namespace="space")(scaled)
+    assert str(inspect.signature(fn)) == "(x, *, scale: float = 1.0, shift: float = 0.0)"
+    np.testing.assert_allclose(oracle(fn(oc.tensor(A), scale=2.0, shift=1.0)), 2 * A + 1)
+    with pytest.raises(oc.CodeError, match="needs scale > 0"):
+        fn(oc.tensor(A), scale=-1.0, shift=0.0)
+    declared = fn.declaration
+    assert declared.settings["scale"].doc == "the factor of `scaled`"
+    assert declared.results["v"].doc == "the values of scaled(x, scale, shift)"
+    assert declared.doc == "The values.\n\n`space.scaled` multiplies by `scale`.\n\n`shift` is added."
+    assert declared.backend_where[0] == "a device computes it in order"
+
+
+def test_sections_of_a_part_may_be_dropped() -> None:
+    bare = SHIFTED.keep(doc=False, where=False, signatures=False, backend_where=False, outputs=False)
+    declared = oc.defop(parts=[bare])(scaled).declaration
+    assert (declared.doc, declared.where, declared.signatures) == ("The values.", (), ())
+    assert (declared.backend_where, declared.results["v"].doc) == ((), "")
+    assert list(declared.settings) == ["scale", "shift"]
+    assert not SHIFTED.keep(settings=False).settings and not SHIFTED.keep(inputs=False).inputs
+
+
+def test_an_outer_part_overrides_the_parts_inside() -> None:
+    outer = d.Part(parts=(SCALED,), settings={"scale": d.Setting(float, 3.0)})
+
+    def fn(x, *, scale):
+        return (lambda v: None), None
+
+    assert oc.defop(parts=[outer])(fn).declaration.settings["scale"].default == 3.0
+    assert len(oc.defop(parts=[SCALED, SCALED])(fn).declaration.where) == 1
+
+
+def test_signatures_restrict_the_arguments_of_a_call() -> None:
+    fn = oc.defop(parts=[SHIFTED])(scaled)
+    fn(oc.tensor(A))
+    fn(x=oc.tensor(A), shift=1.0, scale=1.0)
+    with pytest.raises(oc.CodeError, match=re.escape("`scaled` takes (x) or (x, scale, shift), not (x, scale)")):
+        fn(oc.tensor(A), scale=2.0)
+    with pytest.raises(oc.CodeError, match=re.escape("the signature (scale) of `scaled` lacks `x`")):
+        oc.defop(parts=[SHIFTED], signatures=[("scale",)])(scaled)
+    with pytest.raises(oc.CodeError, match="`scaled` has no input or setting `y`; there are x, scale, shift"):
+        oc.defop(parts=[SHIFTED], signatures=[("x", "y")])(scaled)
+    with pytest.raises(oc.CodeError, match="`signatures` of `scaled` is a list of lists of names, not 'x'"):
+        oc.defop(parts=[SHIFTED], signatures="x")(scaled)
+
+
+def test_results_are_described_and_typed() -> None:
+    @oc.defop(outputs={"low": d.Output("int32", doc="the sign"), "high": None})
+    def split(x):
+        def forward(low, high, v1):
+            low["=:"] = v1 > 0
+            high["=:"] = v1
+
+        return forward, None
+
+    low, high = split(oc.tensor(A))
+    assert (low.dtype, high.dtype) == (oc.int32, oc.float64)
+    assert split.declaration.results["low"].doc == "the sign"
+
+
+# --- configurations --------------------------------------------------------------------------------------------------
+
+
+@d.configuration(where=[d.value("stride") > 0, (d.value("size") >= d.value("stride")).says("overlap windows")])
+class Window:
+    """Windows of cells."""
+
+    size: int = d.field(doc="the cells of one window")
+    stride: int = d.field(d.follows(lambda size: size), doc="the distance of windows")
+    names: list[str] = d.field([], count=d.at_most(2))
+
+
+PAIRS = Window(2)
+
+
+def test_configurations_have_typed_fields_with_conditions() -> None:
+    assert Window(3).stride == 3 and Window(size=3, stride=1) == Window(3, 1)
+    declared = Window.declaration
+    assert list(declared.fields) == ["size", "stride", "names"]
+    assert (declared.doc, declared.fields["size"].doc) == ("Windows of cells.", "the cells of one window")
+    for arguments, message in (
+        (("a",), "`Window`: size='a' is not int"),
+        ((2, 0), "`Window` needs stride > 0, and stride=0"),
+        ((2, 3), "`Window` needs size >= stride, and size=2, stride=3\n  fix  overlap windows"),
+        ((2, 1, ["a"] * 3), "`Window`: names=['a', 'a', 'a'] has 3 items, not at most 2"),
+        ((2, 1, [1]), "`Window`: names=[1] is not list[str]"),
+    ):
+        with pytest.raises(oc.CodeError) as caught:
+            Window(*arguments)
+        assert str(caught.value) == message
+    with pytest.raises(AttributeError):
+        Window(1).size = 2
+    with pytest.raises(oc.CodeError, match="^`Empty` has no field `n`; there are $"):
+        d.configuration(where=[d.value("n") > 0])(type("Empty", (), {}))
+
+
+def test_operations_take_configurations(oracle: Any) -> None:
+    @oc.defop(shape="stride*o<+size => o", where=[(d.value("window.size") <= d.size("x", 0)).says("a smaller window")])
+    def summed(x, *, window: Window = PAIRS, factor: float = 1.0):
+        def forward(v, v1):
+            v["=:+"] = v1 * factor / window.stride
+
+        def gradient(g, g1):
+            g1 += g * factor / window.stride
+
+        return forward, gradient
+
+    x = np.arange(6.0)
+    np.testing.assert_allclose(oracle(summed(oc.tensor(x))), x.reshape(3, 2).sum(1) / 2)
+    np.testing.assert_allclose(oracle(summed(oc.tensor(x), window=Window(3, 1))), np.convolve(x, np.ones(3), "valid"))
+    oc.testing.gradcheck(lambda t: summed(t, window=Window(3, 1)), x)
+    with pytest.raises(oc.CodeError, match="`summed`: window=3 is not "):
+        summed(oc.tensor(x), window=3)
+    with pytest.raises(oc.ShapeError, match=r"needs window.size <= size\(x, 0\)(.|\n)*a smaller window"):
+        summed(oc.tensor(x), window=Window(7))
+
+
+def test_unused_parts_and_configurations_are_rejected() -> None:
+    def fn(x):
+        return (lambda v: None), None
+
+    def with_window(x, *, window: Window = PAIRS):
+        return (lambda v: None), None
+
+    with pytest.raises(oc.CodeError, match="^a part of `fn` is not used: the operation reads none of its settings `n`"):
+        oc.defop(parts=[d.Part(settings={"n": d.Setting(int, 1)})])(fn)
+    with pytest.raises(oc.CodeError, match="^a part of `fn` is not used: the operation gets nothing from it"):
+        oc.defop(parts=[d.Part()])(fn)
+    windowed = d.Part(settings={"window": d.Setting(Window, Window(2)), "n": d.Setting(int, 1)})
+    with pytest.raises(oc.CodeError, match="^`fn` never reads its configuration `window`: read a field of `Window`"):
+        oc.defop(parts=[windowed], shape=lambda n: "pointwise")(fn)
+    oc.defop(parts=[windowed], shape=lambda window: "pointwise")(fn)
+    oc.defop(parts=[windowed], shape="stride*o<+size => o")(fn)
+    oc.defop()(with_window)
+
+
+# --- conditions as data ----------------------------------------------------------------------------------------------
+
+OPERATORS: Mapping[str, Callable[..., Any]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
+    "and": lambda *xs: all(xs), "or": lambda *xs: any(xs), "not": operator.not_, "item": operator.getitem,
+}  # fmt: skip
+
+
+def computed(tree: Any, arguments: Mapping[str, Any]) -> Any:
+    """The value of a tree, as a program in another language would compute it."""
+    if not isinstance(tree, tuple):
+        return tree
+    head, *operands = tree
+    match head:
+        case "value": return arguments[operands[0]]
+        case "rank": return len(arguments[operands[0]].dims)
+        case "size": return arguments[operands[0]].dims[operands[1]]
+        case "count": return len(arguments[operands[0]])
+        case "given": return arguments[operands[0]] is not None
+        case "same_shape": return len({arguments[name].dims for name in operands}) == 1
+        case _: return OPERATORS[head](*(computed(operand, arguments) for operand in operands))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        (d.rank("x") == 1) & (d.size("x", 0) % d.value("n") == 0),
+        ~(d.value("n") + 1 - 2 * 1 > 3) | d.given("y"),
+        d.all_of(d.count("sizes") > 1, d.value("sizes")[1] < d.value("n") * 2, d.value("n") // 2 != 1),
+        d.any_of(d.same_shape("x", "z"), d.value("n") <= 2, d.value("n") >= 5),
+    ],
+)
+def test_trees_compute_what_conditions_test(condition: d.Condition) -> None:
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(60):
+        arguments = {
+            "x": oc.tensor(np.ones(int(rng.integers(1, 4)))), "z": oc.tensor(np.ones(2)), "n": int(rng.integers(1, 7)),
+            "y": None if rng.random() < 0.5 else oc.tensor(1.0), "sizes": tuple(range(int(rng.integers(1, 5)))),
+        }  # fmt: skip
+        try:
+            expected = computed(condition.tree, arguments)
+        except IndexError:
+            continue
+        assert condition.test(arguments) is bool(expected)
+        seen.add(expected)
+    assert seen == {True, False}
+
+
+def test_the_tree_of_each_item() -> None:
+    assert (d.each("size") > 0).tree == (">", ("each", ("value", "size")), 0)
+    assert (~d.same_type("x", "y")).tree == ("not", ("same_type", "x", "y"))
