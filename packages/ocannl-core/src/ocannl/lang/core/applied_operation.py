@@ -15,6 +15,7 @@ from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.indirect_axes import axis_places
 from ocannl.lang.core.operation import Operation, Rule
+from ocannl.lang.core.product_sums import contract_pairwise
 from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, SlotStatement, elaborate
 from ocannl.lang.core.symbolic_terms import Hole, Term, convert
 from ocannl.lang.core.tensor_protocol import TensorLike
@@ -61,7 +62,8 @@ class Application(Generic[T]):
         projections, places = result.projections, None
         if any(assign.at for assign in written):
             places = axis_places(self.operation.logic.spec, [result.shape, *(t.shape for t in self.operands)])
-        return elaborate(written, projections, self.operation.outside, result.origin, places)
+        assigns = elaborate(written, projections, self.operation.outside, result.origin, places)
+        return contract_pairwise(written, assigns, result.origin)
 
 
 class _ApplicationSlots:

@@ -17,6 +17,7 @@ from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role
 from ocannl.lang.core.applied_operation import describe, operand_term
 from ocannl.lang.core.fill import fill
+from ocannl.lang.core.product_sums import contract_pairwise
 from ocannl.lang.core.slots import SlotAssign, elaborate
 from ocannl.lang.core.symbolic_terms import Hole, Term, tree_of
 from ocannl.lang.core.tensor import Tensor
@@ -67,13 +68,15 @@ class Statement:
         terms = [operand_term(t, n) for n, t in enumerate(self.operands, 1)]
         target, tree = self.lhs.node, tree_of(self.combine(*terms))
         outside = None if self.accum is None else self.accum.neutral
-        assigns = elaborate(
-            [SlotAssign(Hole(target, 0), self.accum, self.clear, (tree,))],
-            projections,
-            0.0 if outside is None else outside,
-            Origin(self.lhs.label, self.where),
-        )
-        return [b for a in assigns for b in _through_slices(self.lhs, a, projections.result_dims)]
+        written = [SlotAssign(Hole(target, 0), self.accum, self.clear, (tree,))]
+        origin = Origin(self.lhs.label, self.where)
+        assigns = elaborate(written, projections, 0.0 if outside is None else outside, origin)
+        dims = projections.result_dims
+        return [
+            b
+            for a in contract_pairwise(written, assigns, origin)
+            for b in (_through_slices(self.lhs, a, dims) if a.lhs is target else [a])
+        ]
 
     def _projections(self) -> Projections:
         if self.explicit_projections is None:
