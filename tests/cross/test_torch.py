@@ -1,24 +1,33 @@
 """Every operation that PyTorch has, too: values and gradients in several types and shapes, axes of one and of no cells
 among them, and of numbers that are none.
 
-`ROWS` is all that is compared; `MISSING` says why the other operations are not.
+`ROWS` is all that is compared; `MISSING` says why the other operations are not. Each file `operations/FAMILY_rows.py`
+adds a table of rows, and may add to `MISSING`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from torch_rows import FLOATS, INTEGERS, MISSING, ROWS, Row, Shapes, torch
+import torch_rows
+from torch_row import FLOATS, INTEGERS, Row, Shapes, torch
 
 import ocannl as oc
 from ocannl import train
 from ocannl.lang.declare.catalogue import catalogue
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*degrees of freedom")  # PyTorch warns where we both say NaN
+
+FAMILIES = [import_module(path.stem) for path in sorted((Path(__file__).parent / "operations").glob("*_rows.py"))]
+FAMILY_ROWS = [row for family in FAMILIES for row in family.ROWS]
+ROWS = (*torch_rows.ROWS, *FAMILY_ROWS)
+MISSING = [torch_rows.MISSING, *(getattr(family, "MISSING", {}) for family in FAMILIES)]
 
 Array = np.ndarray[Any, Any]
 ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1e-9, 3.7, -30.0, 30.0, 1e15])
@@ -109,7 +118,7 @@ TYPES_OF_CODE = {"numpy": (*FLOATS.split(), *INTEGERS.split()), "llvm": ("float3
 
 @pytest.mark.parametrize(("row", "kind"), DRAWN, ids=lambda x: getattr(x, "name", x))
 def test_values_and_gradients_are_those_of_torch(row: Row, kind: str, backend: str) -> None:
-    if kind in TYPES_OF_CODE[backend]:
+    if kind in TYPES_OF_CODE[backend] or (row in FAMILY_ROWS and kind in ("float32", "float64")):
         cases = [numbers(row, kind, shapes) for shapes in row.shapes]
         compare(row, kind, cases, backend, row.smooth and kind in FLOATS)
 
@@ -142,6 +151,6 @@ def same(x: float, y: float) -> bool:
 def test_every_operation_is_compared_or_said_to_be_missing() -> None:
     operations = {row.name for row in catalogue()}
     compared = {row.name.split()[0] for row in ROWS}
-    missing = {*" ".join(MISSING.values()).split()}
+    missing = {name for table in MISSING for names in table.values() for name in names.split()}
     assert missing <= operations <= compared | missing
     assert not missing & compared

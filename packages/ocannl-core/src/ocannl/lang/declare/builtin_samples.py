@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ocannl.lang.declare.loss_samples import LOSS_SAMPLES
 from ocannl.lang.declare.samples import Draw, Sample, sample
+from ocannl.lang.declare.statistics_samples import STATISTICS_SAMPLES
 
 ANY, LINE = Draw(), Draw(dims=(4,))
 POSITIVE, SMOOTH = Draw(0.5, 2.0), Draw(avoid=(0.0,))
@@ -15,7 +17,7 @@ SIGNAL = {n: Draw(0.5, 4.0, dims=(4,) * n + (2,)) for n in (1, 2, 3)}
 KERNEL = {n: Draw(0.5, 2.0, dims=(2,) * n + (2, 1)) for n in (1, 2, 3)}
 BITS, SHIFTS, IDS = (np.array(numbers, "int32") for numbers in ([5, 6, 7], [1, 2, 3], [2, 0, 1]))
 COUNTERS = np.array([1, 2, 3, 4], "uint32")
-REDUCTIONS = ("sum", "max", "min", "mean", "prod", "var", "std", "norm")
+REDUCTIONS = ("sum", "max", "min", "mean", "prod", "var", "std")
 MASKS = np.array([[1.0, 0.0, 2.0], [3.0, 4.0, 5.0]], "float32")
 
 SAMPLES: dict[str, tuple[Sample, ...]] = {
@@ -59,8 +61,8 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     "roll": (sample(LINE, 1),),
     "take": (sample(Draw(dims=(3, 2)), IDS),),
     "pick": (sample(LINE, 2),),
-    "cross_entropy": (sample(CLASSES, CLASSES),),
-    "binary_cross_entropy": (sample(ANY, Draw(0.1, 0.9)),),
+    **LOSS_SAMPLES,
+    **STATISTICS_SAMPLES,
     "matmul": (sample(MAP, Draw(dims=(3,))),),
     "einsum": (sample("ij; jk => ik", ANY, Draw(dims=(3, 2))), sample("ij => i", ANY, reduce="max")),
 }  # fmt: skip

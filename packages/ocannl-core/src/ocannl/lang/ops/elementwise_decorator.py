@@ -11,15 +11,17 @@ its gradient as a function of `g`, the value `v` and the operands.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from ocannl.base.errors import CodeError
+from ocannl.base.errors import CodeError, DataError
 from ocannl.infer.logic import Logic, pointwise
 from ocannl.ir.ops import ADD, Domain
 from ocannl.lang.core.leaf_constructors import embed
+from ocannl.lang.core.literals import is_number, python_number
 from ocannl.lang.core.operation import Operation, ResultType, Slots, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.symbolic_terms import Term, tree_of
@@ -35,10 +37,12 @@ def formula(
     differentiable: bool = True,
     logic_of: Callable[[Sequence[object]], Logic] | None = None,
     shapes: str = "",
+    positive: Sequence[str] = (),
 ) -> Callable[[Callable[..., Term]], Callable[..., Any]]:
     """Turns a formula of terms into an operation on tensors; keyword-only parameters are settings.
 
-    `logic_of` computes the axis logic from the operands of a call, by default `pointwise`; `shapes` documents it.
+    `logic_of` computes the axis logic from the operands of a call, by default `pointwise`; `shapes` documents it. The
+    settings that `positive` names must be positive numbers.
     """
 
     def declare(body: Callable[..., Term]) -> Callable[..., Any]:
@@ -66,6 +70,8 @@ def formula(
                 signature.bind(*inputs, **settings)
             except TypeError as error:
                 raise CodeError(f"oc.{body.__name__}{bare}: {error}") from None
+            for name in positive:
+                require_positive(settings.get(name, 1.0), name, body.__name__)
             if any(isinstance(i, Term) for i in inputs):
                 return body(*(i if isinstance(i, Term) else Term(tree_of(i)) for i in inputs), **settings)
             return apply(built(inputs, settings), [embed(i) for i in inputs], label=label)
@@ -78,6 +84,12 @@ def formula(
         return call
 
     return declare
+
+
+def require_positive(value: object, name: str, title: str) -> None:
+    """Raises: DataError unless a setting is a finite positive number."""
+    if not (is_number(value) and 0 < python_number(value) < math.inf):
+        raise DataError(f"`{name}` of oc.{title} must be a positive number, not {value!r}"[:200])
 
 
 def cellwise(name: str, body: Callable[..., Term], *operands: Tensor) -> Tensor:

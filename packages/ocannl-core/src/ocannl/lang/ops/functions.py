@@ -11,12 +11,16 @@ from ocannl.lang.ops import (
     casts,
     concat,
     convolution,
+    distances,
     einsum,
     elementwise,
+    elementwise_losses,
     index_tensors,
     indexing,
     linalg,
     losses,
+    margin_losses,
+    norms,
     primitives,
     reductions,
     sampling,
@@ -27,8 +31,9 @@ from ocannl.lang.ops import (
 from ocannl.lang.ops.methods import attach
 
 REGISTERING_MODULES = (
-    along_axis, casts, concat, convolution, einsum, elementwise, index_tensors, indexing, linalg, losses,
-    primitives, reductions, sampling, scans, softmax, threefry,
+    along_axis, casts, concat, convolution, distances, einsum, elementwise, elementwise_losses, index_tensors,
+    indexing, linalg,
+    losses, margin_losses, norms, primitives, reductions, sampling, scans, softmax, threefry,
 )  # fmt: skip
 """The modules that fill the registry."""
 

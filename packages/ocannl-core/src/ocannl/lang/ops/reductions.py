@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ocannl.base.errors import CodeError
 from ocannl.infer.logic import pointwise
 from ocannl.ir.ops import ADD, AND, MAX, MIN, MUL, OR
-from ocannl.ir.precision import Precision, float32, int32
+from ocannl.ir.precision import float32, int32
 from ocannl.lang.core import symbolic_terms
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.operation import ResultType, contraction
@@ -103,7 +102,7 @@ def mean(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """The mean over the axes that a one-operand spec removes, or over all axes; of integers, as float32.
 
     Cells of a loss that do not count, and what elementwise operations make of them, are left out; the mean of no such
-    cells is 0.
+    cells is 0. The mean of a loss of weighted classes is weighted.
 
     Shapes: those of the spec, or `...|...->... => `.
     Grad:   `g / n` to each of the `n` cells.
@@ -139,49 +138,37 @@ def std(x: object, spec: str | None = None, *, sample: bool = False, **names: An
     return root
 
 
-@composite
-def norm(x: object, spec: str | None = None, *, ord: float = 2, **names: Any) -> Tensor:
-    """The vector norm over the axes that a one-operand spec removes, or over all axes.
-
-    `ord` is 1 (sum of magnitudes), 2 (Euclidean) or `math.inf` (largest magnitude).
-
-    Shapes: those of the spec, or `...|...->... => `.
-    Grad:   for `ord=2`, `g * x / v`, and 0 at the origin; for 1 and `inf`, that of the sum or maximum of `abs(x)`.
-    Raises: CodeError for an `ord` other than these; EinsumSyntaxError; ShapeError.
-    """
-    if ord not in _NORMS:
-        raise CodeError(f"ord={ord!r} is not supported; the norms are 1, 2 and inf")
-    op, formula = _NORMS[ord]
-    reduced = axes_to_reduce(x, spec, names, "norm").reduce(op, "norm", formula)
-    return root_(reduced) if ord == 2 else reduced
-
-
 def _mean(axes: ReducedAxes) -> Tensor:
     total = axes.reduce(ADD, "sum", min_precision=float32)
     return _divided("mean", total, axes, 0)
 
 
 def _mean_of_counted(axes: ReducedAxes) -> Tensor:
-    """The mean over the cells where no mask of the operand is 0."""
+    """The mean over the cells where no mask of the operand is 0, weighted by the masks."""
     masks = axes.x.counted
-    weak = frozenset(range(1, len(masks) + 1))
+    kind = None if any(mask.typing.is_float for mask in masks) else float32
+    unweighted = range(1, len(masks) + 1)
 
-    def masked(cell: Callable[[Term], object], kind: Precision | None, differentiable: bool) -> ReducedAxes:
+    def masked(cell: Callable[..., object], result_type: ResultType, differentiable: bool) -> ReducedAxes:
         def body(v: Term, *counted: Term) -> Term:
-            return symbolic_terms.apply("where", functools.reduce(lambda a, b: a & b, counted), cell(v), 0.0)
+            is_counted = functools.reduce(lambda a, b: a & b, counted)
+            return symbolic_terms.apply("where", is_counted, cell(v, *counted), 0.0)
 
         operation = contraction("counted", pointwise(1 + len(masks)), body, None, differentiable=differentiable,
-                                result_type=ResultType(kind, weak_operands=weak))  # fmt: skip
+                                result_type=result_type)  # fmt: skip
         return replace(axes, x=apply(operation, [axes.x, *masks]))
 
-    total = masked(lambda v: v, None, True).reduce(ADD, "sum", min_precision=float32)
-    number = replace(masked(lambda v: 1.0, float32, False), captures={}).reduce(ADD, "sum")
+    values = ResultType(weak_operands=frozenset(unweighted))
+    total = masked(lambda v, *_: v, values, True).reduce(ADD, "sum", min_precision=float32)
+    weights = masked(lambda _, *ws: functools.reduce(lambda a, b: a * b, ws), ResultType(kind, float32), False)
+    number = replace(weights, captures={}).reduce(ADD, "sum")
 
     def quotient(v: Term, n: Term) -> Term:
-        return v / symbolic_terms.apply("max", n, 1.0)
+        return v / symbolic_terms.apply("where", symbolic_terms.apply("eq", n, 0.0), 1.0, n)
 
-    kind = ResultType(axes.x.typing.as_operand)
-    return apply(contraction("mean", pointwise(2), quotient, None, text="{0} / {1}", result_type=kind), [total, number])
+    result_type = ResultType(axes.x.typing.as_operand)
+    return apply(contraction("mean", pointwise(2), quotient, None, text="{0} / {1}", result_type=result_type),
+                 [total, number])  # fmt: skip
 
 
 def _var(axes: ReducedAxes, sample: bool) -> Tensor:
@@ -202,17 +189,7 @@ def _divided(name: str, total: Tensor, axes: ReducedAxes, lost_degrees: int) -> 
     return apply(divide, [total])
 
 
-def _square(v: Term) -> Term:
-    return v * v
-
-
-def _magnitude(v: Term) -> Term:
-    return symbolic_terms.apply("abs", v)
-
-
-_NORMS = {1: (ADD, _magnitude), 2: (ADD, _square), float("inf"): (MAX, _magnitude)}
-
 REGISTRY.update(
     sum=sum_, largest=max_, smallest=min_, prod=prod, any=any_, all=all_, count_nonzero=count_nonzero, mean=mean,
-    var=var, std=std, norm=norm,
+    var=var, std=std,
 )  # fmt: skip
