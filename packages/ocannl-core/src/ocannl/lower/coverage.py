@@ -26,10 +26,10 @@ def is_empty(piece: Piece) -> bool:
 def is_injective(pieces: Sequence[Piece]) -> bool:
     """Whether no cell is written twice."""
     live = [p for p in pieces if not is_empty(p)]
-    return all(indices_are_injective(_direct_indices(p), p.loops) for p in live) and are_disjoint(live)
+    return all(indices_are_injective(direct_indices(p), p.loops) for p in live) and are_disjoint(live)
 
 
-def _direct_indices(piece: Piece) -> list[Affine]:
+def direct_indices(piece: Piece) -> list[Affine]:
     """Returns the indices that are not indirect."""
     indirect_syms = {pick.sym for pick in piece.indirect}
     return [index for index in piece.indices if indirect_syms.isdisjoint(index.syms)]

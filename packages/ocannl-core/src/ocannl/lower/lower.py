@@ -48,10 +48,12 @@ from ocannl.ir.loops import (
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, BY_NAME, MAX, MIN, MUL, NEG, SUB, Op, neutral_element
 from ocannl.ir.precision import Family, Precision, int64
+from ocannl.ir.projections import is_injective as indices_are_injective
 from ocannl.ir.tnode import TNode
+from ocannl.ir.value_symbols import value_symbols
 from ocannl.lower import types
 from ocannl.lower.access_modes import accesses, static_symbols
-from ocannl.lower.coverage import is_injective, is_surjective
+from ocannl.lower.coverage import direct_indices, is_injective, is_surjective
 
 AXIS_NAMES = ("i", "j", "k", "l")
 TRUE_NEUTRAL = (ADD, MUL, MAX, MIN)  # `neutral op e` equals `e`; for `and` and `or` it equals `e != 0`
@@ -253,11 +255,21 @@ def _check(assign: Assign) -> None:
 
 
 def _order(piece: Piece, sequential: bool) -> tuple[Sym, ...]:
-    """Orders loops by decreasing stride of the left-hand side, reductions last; `sequential` preserves the order."""
-    if sequential:
+    """Orders loops by decreasing stride of the left-hand side, reductions last; `sequential` preserves the order of the
+    iterations that write a common cell.
+
+    Loops that only an indirect index depends on take the place of that index.
+    """
+    direct = direct_indices(piece)
+    direct_loops = list({s: None for index in direct for s in index.syms})
+    if sequential and not (piece.indirect and indices_are_injective(direct, direct_loops)):
         return piece.loops
+    indirect_loops = {s for pick in piece.indirect for s in value_symbols(pick.value)}
+    scattered = [s for s in piece.loops if s not in direct_loops and (sequential or s in indirect_loops)]
     ordered: dict[Sym, None] = {}
     for index in piece.indices:
+        if index not in direct:
+            ordered.update((s, None) for s in scattered)
         ordered.update((s, None) for _, s in sorted(index.terms, key=lambda t: -abs(t[0])) if s in piece.loops)
     return (*ordered, *(s for s in piece.loops if s not in ordered))
 

@@ -15,8 +15,9 @@ from dataclasses import replace
 from ocannl.infer.shape_view import TensorShape
 from ocannl.infer.spec import MEMORY_ORDER, Label, ShapeSpec, Spec
 from ocannl.ir.affine import Affine, Sym, SymKind
-from ocannl.ir.assign import Call, Convert, Index, Piece, Value
+from ocannl.ir.assign import Piece
 from ocannl.ir.projections import Projection, Projections
+from ocannl.ir.value_symbols import value_symbols
 
 Place = tuple[int, int]
 """An axis of a tensor of the operation: its slot, and the position in memory order."""
@@ -84,15 +85,5 @@ def _without_loop(projection: Projection, loop: Sym, index: Affine) -> Projectio
 def with_used_loops(piece: Piece) -> Piece:
     """The piece without the loops that neither the target, nor the value, nor an index of it uses."""
     used = {sym for index in piece.indices for sym in index.syms}
-    used |= {sym for read in piece.reads for index in read.indices for sym in index.syms}
-    used |= {sym for value in (piece.value, *(p.value for p in piece.indirect)) for sym in index_symbols(value)}
+    used |= {sym for value in (piece.value, *(p.value for p in piece.indirect)) for sym in value_symbols(value)}
     return replace(piece, loops=tuple(loop for loop in piece.loops if loop in used))
-
-
-def index_symbols(value: Value) -> Iterator[Sym]:
-    """The symbols whose values are numbers in a formula."""
-    match value:
-        case Index(index): yield from index.syms
-        case Call(_, args): yield from (sym for arg in args for sym in index_symbols(arg))
-        case Convert(inner): yield from index_symbols(inner)
-        case _: pass

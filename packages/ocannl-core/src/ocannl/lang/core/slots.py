@@ -19,8 +19,9 @@ from ocannl.ir.assign import Assign, Index, IndirectIndex, Origin, Piece, Read, 
 from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.precision import float64
 from ocannl.ir.projections import Projection, Projections, is_injective
+from ocannl.ir.value_symbols import value_symbols
 from ocannl.lang.core.host_calls import HostResult, NodeUpdate, SlotHostCall
-from ocannl.lang.core.indirect_axes import Places, index_symbols, with_indirect_axes, with_used_loops
+from ocannl.lang.core.indirect_axes import Places, with_indirect_axes, with_used_loops
 from ocannl.lang.core.symbolic_terms import (
     AxisIndex,
     Hole,
@@ -158,7 +159,7 @@ def elaborate(
 
 def _refuse_several_values(piece: Piece, label: str, origin: Origin) -> None:
     """Refuses a store of different values in one cell; loops that the value does not depend on store an equal one."""
-    read = {sym for r in piece.reads for index in r.indices for sym in index.syms} | set(index_symbols(piece.value))
+    read = set(value_symbols(piece.value))
     loops = [loop for loop in piece.loops if loop in read]
     if is_injective(piece.indices, loops):
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ocannl.lang.declare.indexing_samples import INDEXING_SAMPLES
 from ocannl.lang.declare.loss_samples import LOSS_SAMPLES
 from ocannl.lang.declare.samples import Draw, Sample, sample
 from ocannl.lang.declare.statistics_samples import STATISTICS_SAMPLES
@@ -21,6 +22,7 @@ REDUCTIONS = ("sum", "max", "min", "mean", "prod", "var", "std")
 MASKS = np.array([[1.0, 0.0, 2.0], [3.0, 4.0, 5.0]], "float32")
 
 SAMPLES: dict[str, tuple[Sample, ...]] = {
+    **INDEXING_SAMPLES,
     **dict.fromkeys(("abs", "relu", "leaky_relu", "elu"), (sample(SMOOTH),)),
     **dict.fromkeys(("log", "log2", "sqrt", "recip", "recip_sqrt", "log1p", "lgamma"), (sample(POSITIVE),)),
     **dict.fromkeys(("div", "pow"), (sample(POSITIVE, Draw(0.5, 2.0, (3,))), sample(POSITIVE, 2.0))),

@@ -22,7 +22,7 @@ from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.index_tensors import indices
-from ocannl.lang.ops.indexing import OUTPUT, axis_count
+from ocannl.lang.ops.indexed_rows import OUTPUT, axis_count
 from ocannl.lang.ops.reduced_axes import ReducedAxes, axes_to_reduce
 
 OUTPUT_AXIS = Logic("walk along the output axis", parse("...|...->n => ...|...->"), (EQUAL,), needs_axes=False)
@@ -51,7 +51,9 @@ def axis_spec(name: str) -> ShapeSpec:
     return ShapeSpec(output=RowSpec(trail=(Label(name),)))
 
 
-def _rename_axis(shape: ShapeSpec, old: str, new: str) -> ShapeSpec:
+def rename_axis(shape: ShapeSpec, old: str, new: str) -> ShapeSpec:
+    """The spec of a shape with a label renamed."""
+
     def row(r: RowSpec) -> RowSpec:
         lead, trail = (tuple(Label(new) if a == Label(old) else a for a in axes) for axes in (r.lead, r.trail))
         return replace(r, lead=lead, trail=trail)
@@ -72,7 +74,7 @@ def _walk_axis(
     """
     positions, target_axis = indices(), f"{axis}'"  # no user can write such a name
     operand = axes.logic.spec.operands[0]
-    spec = Spec((operand, axis_spec(axis), axis_spec(target_axis)), _rename_axis(operand, axis, target_axis))
+    spec = Spec((operand, axis_spec(axis), axis_spec(target_axis)), rename_axis(operand, axis, target_axis))
 
     def combine(v: Term, source: Term, target: Term) -> Term:
         return formula(v, source, target, positions.dims[0])

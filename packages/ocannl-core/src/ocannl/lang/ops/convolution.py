@@ -20,7 +20,7 @@ from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.einsum import einsum
-from ocannl.lang.ops.indexing import OUTPUT, axis_count
+from ocannl.lang.ops.indexed_rows import OUTPUT, axis_count
 from ocannl.lang.ops.reductions import max_, mean
 
 Sizes = int | Sequence[int]

@@ -15,6 +15,7 @@ from ocannl.lang.ops import (
     einsum,
     elementwise,
     elementwise_losses,
+    gathers,
     index_tensors,
     indexing,
     linalg,
@@ -25,15 +26,17 @@ from ocannl.lang.ops import (
     reductions,
     sampling,
     scans,
+    scatters,
+    segments,
     softmax,
     threefry,
 )
 from ocannl.lang.ops.methods import attach
 
 REGISTERING_MODULES = (
-    along_axis, casts, concat, convolution, distances, einsum, elementwise, elementwise_losses, index_tensors,
-    indexing, linalg,
-    losses, margin_losses, norms, primitives, reductions, sampling, scans, softmax, threefry,
+    along_axis, casts, concat, convolution, distances, einsum, elementwise, elementwise_losses, gathers, index_tensors,
+    indexing, linalg, losses, margin_losses, norms, primitives, reductions, sampling, scans, scatters, segments,
+    softmax, threefry,
 )  # fmt: skip
 """The modules that fill the registry."""
 

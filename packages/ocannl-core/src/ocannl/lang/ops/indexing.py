@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ocannl.base.errors import DtypeError, ShapeError
+from ocannl.base.errors import DtypeError
 from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse
-from ocannl.infer.terms import resolve
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import precision
 from ocannl.lang.core.leaf_constructors import embed
@@ -15,8 +14,10 @@ from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.index_tensors import iota
-
-BATCH, INPUT, OUTPUT = range(3)
+from ocannl.lang.ops.indexed_rows import INPUT as INPUT
+from ocannl.lang.ops.indexed_rows import OUTPUT as OUTPUT
+from ocannl.lang.ops.indexed_rows import axis_count as axis_count
+from ocannl.lang.ops.indexed_rows import indexed_rows
 
 
 def take(t: object, ids: object, *, label: str | None = None) -> Tensor:
@@ -32,22 +33,9 @@ def take(t: object, ids: object, *, label: str | None = None) -> Tensor:
     Raises: DtypeError for ids that are not integers; ShapeError.
     """
     table, indices = embed(t), embed(ids)
-    _require_integers(indices, "take")
-    table_axes, index_axes = axis_count(table, OUTPUT), axis_count(indices, OUTPUT)
-    batch = "...|" if _has_axes(table, BATCH) else ""
-    input = "..i.. -> " if _has_axes(table, INPUT) else ""
-    index_batch = "" if batch and axis_count(indices, BATCH) == 0 else "...|"
-    if table_axes is not None and table_axes >= 1:
-        axes = "".join(f", r{n}" for n in range(table_axes - 1))
-        spec = f"{batch}{input}v{axes}; {index_batch}..s.. => ...|{input}..s..{axes}"
-    elif index_axes is not None:
-        axes = "".join(f"s{n}, " for n in range(index_axes))
-        spec = f"{batch}{input}v, ..r..; {index_batch}{axes.removesuffix(', ')} => ...|{input}{axes}..r.."
-    else:
-        raise ShapeError(
-            f"`{table.label}.take({indices.label})`: the number of output axes of both operands is unknown"
-            f"\n  fix    give `{table.label}` or `{indices.label}` output=[...]"
-        )
+    require_integers(indices, "take")
+    rows = indexed_rows(table, indices, "take")
+    spec = f"{rows.table('v')}; {rows.indices()} => {rows.values()}"
     return _gather("take", spec, "v", table, indices, "{0}.take({1})", label)
 
 
@@ -59,7 +47,7 @@ def pick(x: object, ids: object, *, label: str | None = None) -> Tensor:
     Raises: DtypeError for ids that are not integers; ShapeError.
     """
     values, indices = embed(x), embed(ids)
-    _require_integers(indices, "pick")
+    require_integers(indices, "pick")
     return _gather("pick", "...|v; ...| => ...|", "v", values, indices, "pick({0}, {1})", label)
 
 
@@ -73,7 +61,7 @@ def one_hot(ids: object, n: int, *, dtype: object = None, label: str | None = No
     Raises: DtypeError for ids that are not integers; DataError unless `n` is a nonnegative integer.
     """
     indices, kind = embed(ids), None if dtype is None else precision(dtype)
-    _require_integers(indices, "one_hot")
+    require_integers(indices, "one_hot")
     result_type = ResultType(kind, follows_consumers=kind is None)
     operation = contraction(
         "one_hot", _ONE_HOT_LOGIC, _equals_index, None, differentiable=False, result_type=result_type
@@ -103,18 +91,8 @@ def _value_operand(x: Term, _: Term) -> Term:
     return x
 
 
-def axis_count(t: Tensor, kind: int) -> int | None:
-    """The number of axes of a row, or None while it is undetermined."""
-    row = resolve(t.handle.rows[kind])
-    return None if row.var is not None else row.count
-
-
-def _has_axes(t: Tensor, kind: int) -> bool:
-    """Whether a row has at least one axis, as far as inferred."""
-    return resolve(t.handle.rows[kind]).count > 0
-
-
-def _require_integers(ids: Tensor, name: str) -> None:
+def require_integers(ids: Tensor, name: str) -> None:
+    """Raises: DtypeError unless indices are integers."""
     if ids.typing.is_float:
         kind = ids.typing.current
         raise DtypeError(f"`{name}` takes integer indices, and `{ids.label}` is of type {kind}; give dtype=oc.int32")
