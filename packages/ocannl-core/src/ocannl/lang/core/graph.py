@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import TypeVar, cast
 
 from ocannl.base.errors import CodeError
@@ -65,8 +65,9 @@ def forward(*roots: TensorLike) -> Code:
     """The code that computes the roots, which are kept; every shared tensor is computed once."""
     tensors = ancestors(roots)
     assign_streams(t.node.contents for t in tensors if isinstance(t.node.contents, Stream))
+    reached = set(tensors)
     steps: list[Step] = [
-        t.value_code for t in tensors if t.application is not None or (t.literal is not None and t in roots)
+        t.value_step(reached) for t in tensors if t.application is not None or (t.literal is not None and t in roots)
     ]
     return Code(tuple(steps), {t.node: "result of forward" for t in roots})
 
@@ -75,7 +76,8 @@ def backprop(root: TensorLike) -> Code:
     if not root.has_gradient:
         raise CodeError(f"`{root.label}` has no gradient: it depends on no parameter, or was built inside oc.no_grad()")
     tensors = ancestors([root], lambda t: t.has_gradient)  # not behind a stop_gradient
-    return Code(tuple(t.gradient_code for t in reversed(tensors) if t.application))
+    reached = set(tensors)
+    return Code(tuple(t.gradient_step(reached) for t in reversed(tensors) if t.application))
 
 
 def zero_grads(root: TensorLike) -> Code:
@@ -97,7 +99,8 @@ def init_code(params: Mapping[str, TensorLike]) -> Code:
             code.append(_fill_step(p, p.initial))
         else:
             expression = [] if p.initial is None else ancestors([p.initial])
-            code.extend(_initial_step(t) for t in expression if t.application is not None)
+            reached = set(expression)
+            code.extend(_initial_step(t, reached) for t in expression if t.application is not None)
             if p.initial is not None:
                 code.append(_copy_step(p, p.initial))
         keep_reasons[p.node] = "parameter"
@@ -140,9 +143,9 @@ def _random_contents(p: TensorLike) -> list[RandomInitializer | Stream]:
     return [c for c in (t.node.contents for t in tensors) if isinstance(c, RandomInitializer | Stream)]
 
 
-def _initial_step(t: TensorLike) -> Step:
+def _initial_step(t: TensorLike, reached: Set[TensorLike]) -> Step:
     """The step that computes an initial value; call counters restart at 0."""
-    return _fill_step(t, 0) if t.node.role is Role.STATE else t.value_code
+    return _fill_step(t, 0) if t.node.role is Role.STATE else t.value_step(reached)
 
 
 def _fill_step(p: TensorLike, value: float) -> Step:

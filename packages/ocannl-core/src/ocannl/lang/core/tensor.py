@@ -6,7 +6,7 @@ runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -217,6 +217,14 @@ class Tensor(Operators["Tensor"]):
         if app is None or not self.has_gradient or app.operation.gradient is None:
             return ()
         return app.code(self, app.operation.gradient)
+
+    def value_step(self, reached: Set[Tensor]) -> Callable[[], Iterable[Comp]]:
+        """`value_code` in the code of the tensors `reached`."""
+        return self.value_code
+
+    def gradient_step(self, reached: Set[Tensor]) -> Callable[[], Iterable[Comp]]:
+        """`gradient_code` in the code of the tensors `reached`."""
+        return self.gradient_code
 
     def zero_gradient(self) -> Iterable[Assign]:
         return () if self.grad is None else (fill(self.grad.node, self.dims, Number(0), self.origin),)

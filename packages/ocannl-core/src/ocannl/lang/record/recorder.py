@@ -240,7 +240,7 @@ def _steps(
                 if entry in live or entry not in consumed:
                     entry.emit()  # shape constraints of unused expressions still apply
                 if entry in live:
-                    yield entry.value_code
+                    yield entry.value_step(live)
             case Statement():
                 yield entry
             case Code():

@@ -1,0 +1,334 @@
+"""Loops that carry state, as tensors of the expression graph.
+
+    for t in 0..T:
+      saved[t] = carry                      if gradients need it
+      next = step(carry, xs[t])             the body: expressions traced once
+      ys[t] = y
+      carry = next
+
+Gradients are computed by a second loop in the opposite direction. It restores the values of each step that were saved,
+recomputes those that are cheap, and accumulates gradients of the inputs of the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property, partial
+from math import prod
+
+from ocannl.infer.logic import pointwise
+from ocannl.infer.project import project
+from ocannl.infer.shape import Shape
+from ocannl.ir.affine import Affine, Sym, SymKind
+from ocannl.ir.assign import Assign, Call, Comp, Conditional, Convert, Loop, Number, Piece, Read, Seq, Value, statements
+from ocannl.ir.index_substitution import substitute
+from ocannl.ir.ops import ADD, Domain
+from ocannl.ir.projections import Projections
+from ocannl.ir.tnode import Placement, Role, TNode
+from ocannl.lang.core.applied_operation import Application
+from ocannl.lang.core.fill import fill
+from ocannl.lang.core.operation import Operation, Rule
+from ocannl.lang.core.slots import SlotAssign, elaborate
+from ocannl.lang.core.symbolic_terms import Hole
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.core.traced_function import TracedFunction
+
+MAX_SAVED_BYTES = 1 << 28  # of all steps; beyond it, steps are recomputed from their carries
+
+
+@dataclass(frozen=True, slots=True)
+class LoopBody:
+    """The body of a loop. `carries` are the leaves that the body reads, `initial` their values before the loop, and the
+    first results of `step` their values after a step; further results are stacked in `stacked`, nodes with a leading
+    axis of steps (None: not a result of the loop). With a `condition`, the loop ends before the first step for which
+    its result is 0."""
+
+    position: Sym
+    carries: tuple[Tensor, ...]
+    initial: tuple[Tensor, ...]
+    step: TracedFunction
+    stacked: tuple[TNode, ...]
+    condition: TracedFunction | None = None
+    is_reversed: bool = False
+    recompute: bool | None = None
+
+    @property
+    def next(self) -> tuple[Tensor, ...]:
+        return self.step.results[: len(self.carries)]
+
+    @property
+    def ys(self) -> tuple[Tensor, ...]:
+        return self.step.results[len(self.carries) :]
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """All tensors outside of the loop that it reads."""
+        condition = () if self.condition is None else self.condition.inputs
+        return tuple(dict.fromkeys((*self.initial, *self.step.inputs, *condition)))
+
+
+class LoopTensor(Tensor):
+    """A tensor without a value of its own that owns the code of a loop. The results of the loop have it as operand."""
+
+    __slots__ = ("__dict__",)
+
+    body: LoopBody
+
+    def zero_gradient(self) -> Iterable[Assign]:
+        return ()
+
+    def value_code(self) -> Iterable[Comp]:
+        return self._forward(frozenset())
+
+    def value_step(self, reached: Set[Tensor]) -> Callable[[], Iterable[Comp]]:
+        return partial(self._forward, frozenset(results_of(self, reached)))
+
+    def gradient_step(self, reached: Set[Tensor]) -> Callable[[], Iterable[Comp]]:
+        return partial(self._backward, frozenset(results_of(self, reached)))
+
+    # --- code ---
+
+    def _forward(self, results: frozenset[Tensor]) -> Iterator[Comp]:
+        body, numbers = self.body, {r.application.number for r in results if isinstance(r.application, LoopResult)}
+        for carry, initial in zip(body.carries, body.initial, strict=True):
+            yield from _broadcast(carry, initial)
+        saved = self.saved if self.has_gradient else ()
+        before = [node for node in saved if node in self._carry_nodes]
+        after = [node for node in saved if node not in self._carry_nodes]
+        step: list[Comp] = [_save(node, self.steps_of(node), body.position) for node in before]
+        step += [code for t in body.step.body for code in t.value_code()]
+        step += [_save(node, self.steps_of(node), body.position) for node in after]
+        for number, (y, stacked) in enumerate(zip(body.ys, body.stacked, strict=True), len(body.carries)):
+            if number in numbers:
+                step.append(_save(y.node, stacked, body.position))
+        step += [_copy(carry.node, then.node) for carry, then in zip(body.carries, body.next, strict=True)]
+        private = (*body.stacked, *map(self.steps_of, saved))
+        if body.condition is None:
+            yield self._loop(step, body.is_reversed, (*private, *self._carry_nodes))
+        else:
+            yield from self._while(step, private)
+        for result in results:
+            if isinstance(result.application, LoopResult) and result.application.number < len(body.carries):
+                yield _copy(result.node, body.carries[result.application.number].node)
+
+    def _while(self, step: list[Comp], private: Sequence[TNode]) -> Iterator[Comp]:
+        """A loop that ends when the condition is 0: in the remaining iterations nothing is executed."""
+        body = self.body
+        assert body.condition is not None
+        (is_running,) = body.condition.results
+        test = [code for t in body.condition.body for code in t.value_code()]
+        yield from test
+        nodes = {s.lhs for s in statements(Seq((*step, *test))) if isinstance(s, Assign)}
+        guarded = Conditional(Read(is_running.node, ()), Seq((*step, *test)), tuple(nodes))
+        before: list[Comp] = []
+        if self.has_gradient:
+            flags = self.steps_of(is_running.node)
+            before.append(_save(is_running.node, flags, body.position))
+            private = (*private, flags)
+        yield self._loop([*before, guarded], False, (*private, *self._carry_nodes))
+
+    def _backward(self, results: frozenset[Tensor]) -> Iterator[Comp]:
+        body = self.body
+        seeds = {r.application.number: r for r in results if isinstance(r.application, LoopResult)}
+        carried = [(carry, after) for carry, after in zip(body.carries, body.next, strict=True) if carry.has_gradient]
+        for number, carry in enumerate(body.carries):
+            if carry.grad is not None and number in seeds:
+                final = seeds[number].grad
+                assert final is not None
+                yield _copy(carry.grad.node, final.node)
+            elif carry.grad is not None:
+                yield _zero(carry.grad)
+        differentiable = [t for t in body.step.body if t.has_gradient]
+        step: list[Comp] = [_restore(node, self.steps_of(node), body.position) for node in self.saved]
+        step += [code for t in body.step.body if t in self.recomputed for code in t.value_code()]
+        step += [code for t in differentiable for code in t.zero_gradient()]
+        for carry, after in carried:
+            if after.grad is not None and carry.grad is not None:
+                step.append(_copy(after.grad.node, carry.grad.node))
+        for number, y in enumerate(body.ys, len(body.carries)):
+            if y.grad is not None and number in seeds:
+                final = seeds[number].grad
+                assert final is not None
+                step.append(_restore(y.grad.node, final.node, body.position, accumulate=True))
+        step += [_zero(carry.grad) for carry, _ in carried if carry.grad is not None]
+        step += self._gradient_code
+        private = tuple(carry.grad.node for carry, _ in carried if carry.grad is not None)
+        if body.condition is not None:
+            (is_running,) = body.condition.results
+            nodes = {s.lhs for s in statements(Seq(tuple(step))) if isinstance(s, Assign)}
+            flags = Read(self.steps_of(is_running.node), (Affine.of(body.position),))
+            own = {t.node for t in body.step.body} | {t.grad.node for t in differentiable if t.grad is not None}
+            step = [Conditional(flags, Seq(tuple(step)), tuple(nodes & (own | set(self._carry_nodes))))]
+        yield self._loop(step, not body.is_reversed, private)
+        for carry, initial in zip(body.carries, body.initial, strict=True):
+            if carry.grad is not None and initial.grad is not None:
+                target = SlotAssign(Hole(initial.grad.node, 1), ADD, False, (Hole(carry.grad.node, 0),))
+                yield from elaborate([target], _projections(carry, initial), None, self.origin)
+
+    def _loop(self, step: Iterable[Comp], is_reversed: bool, private: Iterable[TNode]) -> Comp:
+        position, body = self.body.position, Seq(tuple(step))
+        sym = Sym(position.name, 0, position.hi, SymKind.ITERATION)
+        value = Affine.of(position.hi) - sym if is_reversed else Affine.of(sym)
+        return Loop(sym, substitute(body, {position: value}), tuple(dict.fromkeys(private)))
+
+    # --- values of the forward pass that the backward pass reads ---
+
+    @cached_property
+    def _steps(self) -> dict[TNode, TNode]:
+        return {}
+
+    def steps_of(self, node: TNode) -> TNode:
+        """The node that holds the values of `node` in all steps."""
+        if node not in self._steps:
+            count = self.body.position.extent
+            dims, kind = lambda: (count, *node.dims), lambda: node.precision
+            stacked = TNode(f"{node.label}_steps", Role.RESULT, dims, kind, where=node.where)
+            stacked.requested.set(Placement.TEMPORARY, "the loop whose gradient reads it")
+            self._steps[node] = stacked
+        return self._steps[node]
+
+    @cached_property
+    def _carry_nodes(self) -> tuple[TNode, ...]:
+        return tuple(carry.node for carry in self.body.carries)
+
+    @cached_property
+    def _gradient_code(self) -> tuple[Comp, ...]:
+        return tuple(code for t in reversed(self.body.step.body) if t.has_gradient for code in t.gradient_code())
+
+    @property
+    def saved(self) -> tuple[TNode, ...]:
+        """The nodes whose values are stored in each step."""
+        return self._saved_and_recomputed[0]
+
+    @property
+    def recomputed(self) -> frozenset[Tensor]:
+        """The tensors that are computed again in the backward pass."""
+        return self._saved_and_recomputed[1]
+
+    @cached_property
+    def _saved_and_recomputed(self) -> tuple[tuple[TNode, ...], frozenset[Tensor]]:
+        body = self.body
+        saved, recomputed = self._partition(_is_expensive)
+        nbytes = sum(prod(node.dims) * node.precision.nbytes for node in saved) * body.position.extent
+        if body.recompute or (body.recompute is None and nbytes > MAX_SAVED_BYTES):
+            return self._partition(lambda code: False)
+        return saved, recomputed
+
+    def _partition(self, must_save: Callable[[Sequence[Comp]], bool]) -> tuple[tuple[TNode, ...], frozenset[Tensor]]:
+        """The carries and the nodes of code to be saved, and the tensors to be recomputed, that the gradient reads."""
+        needed = _nodes_read(self._gradient_code)
+        saved: list[TNode] = []
+        recomputed: set[Tensor] = set()
+        for t in reversed(self.body.step.body):
+            if t.node not in needed:
+                continue
+            code = tuple(t.value_code())
+            if must_save(code):
+                saved.append(t.node)
+            else:
+                recomputed.add(t)
+                needed |= _nodes_read(code)
+        saved += [node for node in self._carry_nodes if node in needed]
+        return tuple(reversed(saved)), frozenset(recomputed)
+
+
+class LoopResult(Application[Tensor]):
+    """Result `number` of a loop: the carries after the last step, then the stacked results of the steps."""
+
+    __slots__ = ("_emit", "number")
+
+    def __init__(self, loop: LoopTensor, number: int, emit: Callable[[Tensor], Shape]) -> None:
+        super().__init__(_RESULT, (loop,), {})
+        self.number = number
+        self._emit = emit
+
+    def emit_constraints(self, result: Tensor) -> Shape:  # type: ignore[override]
+        return self._emit(result)
+
+    def code(self, result: object, rule: Rule) -> Iterable[Comp]:
+        return ()
+
+
+def _no_code(_: object) -> None:
+    pass
+
+
+_RESULT = Operation("result", pointwise(1), _no_code, _no_code)
+
+
+def results_of(loop: LoopTensor, tensors: Iterable[Tensor]) -> Iterator[Tensor]:
+    for t in tensors:
+        if isinstance(t.application, LoopResult) and t.application.operands[0] is loop:
+            yield t
+
+
+# --- assignments ------------------------------------------------------------------------------------------------------
+
+
+def _cells(node: TNode) -> tuple[tuple[Sym, ...], tuple[Affine, ...]]:
+    loops = tuple(Sym(f"i{n}", 0, size - 1) for n, size in enumerate(node.dims))
+    return loops, tuple(map(Affine.of, loops))
+
+
+def _copy(target: TNode, source: TNode) -> Assign:
+    loops, indices = _cells(target)
+    return Assign(target, None, True, (Piece(loops, indices, Read(source, indices)),))
+
+
+def _save(node: TNode, steps: TNode, position: Sym) -> Assign:
+    """Stores a node as one step of another."""
+    loops, indices = _cells(node)
+    return Assign(steps, None, False, (Piece(loops, (Affine.of(position), *indices), Read(node, indices)),))
+
+
+def _restore(node: TNode, steps: TNode, position: Sym, accumulate: bool = False) -> Assign:
+    """Loads a node from one step of another, or adds it."""
+    loops, indices = _cells(node)
+    value = Read(steps, (Affine.of(position), *indices))
+    return Assign(node, ADD if accumulate else None, not accumulate, (Piece(loops, indices, value),))
+
+
+def _zero(gradient: Tensor) -> Assign:
+    return fill(gradient.node, gradient.dims, Number(0), gradient.origin)
+
+
+def _projections(carry: Tensor, initial: Tensor) -> Projections:
+    return project(pointwise(1), [initial.handle], carry.handle)
+
+
+def _broadcast(carry: Tensor, initial: Tensor) -> Iterable[Assign]:
+    value = Hole(initial.node, 1) if initial.literal is None else initial.literal()
+    target = SlotAssign(Hole(carry.node, 0), None, True, (value,))
+    return elaborate([target], _projections(carry, initial), None, carry.origin)
+
+
+# --- analysis ---------------------------------------------------------------------------------------------------------
+
+
+def _nodes_read(code: Iterable[Comp]) -> set[TNode]:
+    found: set[TNode] = set()
+    for statement in statements(Seq(tuple(code))):
+        if isinstance(statement, Assign):
+            found.update(read.node for piece in statement.pieces for read in piece.reads)
+    return found
+
+
+def _is_expensive(code: Sequence[Comp]) -> bool:
+    """Whether code contains a reduction, a loop, an elementary function or computed indices."""
+    return any(not isinstance(item, Assign) or any(map(_is_expensive_piece, item.pieces)) for item in code)
+
+
+def _is_expensive_piece(piece: Piece) -> bool:
+    indexed = {sym for index in piece.indices for sym in index.syms}
+    return bool(piece.indirect) or not indexed.issuperset(piece.loops) or _has_function(piece.value)
+
+
+def _has_function(value: Value) -> bool:
+    match value:
+        case Call(op, args):
+            return op.domain in (Domain.FLOAT, Domain.WORD) or any(map(_has_function, args))
+        case Convert(inner, _):
+            return _has_function(inner)
+        case _:
+            return False

@@ -1,0 +1,49 @@
+"""Traces of functions of tensors: the expressions that one call builds, which become the body of a loop or branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ocannl.ir.tnode import next_id
+from ocannl.lang.core import graph, nested
+from ocannl.lang.core.leaf_constructors import embed
+from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class TracedFunction:
+    """One call of a function.
+
+    `structure` is what the function returned, `results` are the tensors in it; each result is computed by `body`, is
+    computed once, and is no tensor of other code. `body` holds tensors in topological order, `inputs` the tensors
+    outside of it that it reads.
+    """
+
+    structure: Any
+    results: tuple[Tensor, ...]
+    body: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+
+
+def trace(function: Callable[..., Any], arguments: Sequence[Any], variables: Iterable[Tensor] | None) -> TracedFunction:
+    """Calls the function. The body consists of the expressions that depend on `variables`, or, if None, of all that
+    the call builds."""
+    first = next_id()
+    structure = function(*arguments)
+    results = [REGISTRY["id"](embed(value)) for value in nested.leaves(structure)]
+    tensors = graph.ancestors(results)
+    if variables is None:
+        inside = {t for t in tensors if t.application is not None and t.node.id > first}
+    else:
+        inside = set(variables)
+        for t in tensors:
+            if t.application is not None and any(operand in inside for operand in t.application.operands):
+                inside.add(t)
+    inside.update(results)
+    body = tuple(t for t in tensors if t in inside and t.application is not None)
+    operands = dict.fromkeys(o for t in body if t.application is not None for o in t.application.operands)
+    inputs = tuple(o for o in operands if o not in inside)
+    return TracedFunction(structure, tuple(results), body, inputs)

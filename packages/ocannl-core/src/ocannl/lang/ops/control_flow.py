@@ -1,0 +1,277 @@
+"""Loops and branches in compiled programs: scans, bounded while loops, and conditional expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ocannl.base.errors import CodeError, DtypeError, ShapeError
+from ocannl.infer.logic import ALL_ROWS, EQUAL, Logic, einsum, pointwise
+from ocannl.infer.parse import parse
+from ocannl.infer.shape import Shape, relate
+from ocannl.infer.spec import Fixed, RowSpec, ShapeSpec, Spec
+from ocannl.infer.tensor_description import Provenance
+from ocannl.infer.terms import find, resolve
+from ocannl.ir.affine import Affine, SymKind
+from ocannl.ir.assign import Index
+from ocannl.ir.precision import float32, int32
+from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.core import dtype_inference, nested
+from ocannl.lang.core.applied_operation import Application
+from ocannl.lang.core.context_vars import CallSite, gradients_enabled, site
+from ocannl.lang.core.dtype_inference import DtypeInference
+from ocannl.lang.core.leaf import LeafName, leaf
+from ocannl.lang.core.leaf_constructors import INFERRED, NO_AXES, embed
+from ocannl.lang.core.loop_tensor import LoopBody, LoopResult, LoopTensor
+from ocannl.lang.core.operation import Operation, contraction
+from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbols import Symbol
+from ocannl.lang.core.tensor import Tensor, apply, use_site
+from ocannl.lang.core.traced_function import TracedFunction, trace
+from ocannl.lang.record.code import recorder
+
+MAX_STEPS = 1 << 31
+
+_SAME = Logic("carry", parse("...|...->... => ...|...->..."), (EQUAL,), needs_axes=False)
+_STACK = {
+    "batch": einsum(parse("...|...->... => t...|...->...")),
+    "output": einsum(parse("...|...->... => ...|...->t...")),
+}
+
+
+def scan(
+    step: Callable[..., Any],
+    init: Any,
+    xs: Any = None,
+    *,
+    length: int | None = None,
+    reverse: bool = False,
+    recompute: bool | None = None,
+) -> Any:
+    """A loop that carries state: `carry, y = step(carry, x)` for each `x` along the leading axis of `xs`.
+
+        def cell(h, x):
+            h = oc.tanh(oc.param("w") @ h + x)
+            return h, h
+
+        last, hs = oc.scan(cell, h0, xs)
+
+    Returns the carry after the last step, and the results `y` of all steps, stacked along a new leading axis. `init`,
+    `xs` and `y` are tensors, None, or nested tuples, lists and mappings of these. `step` is called once; the compiled
+    program contains its code once. It may use parameters and other tensors; expressions that depend neither on the
+    carry nor on `x` are computed before the loop.
+
+    `reverse` goes from the last `x` to the first; results stay at the position of their `x`. Without `xs`, `length` is
+    the number of steps. The backward pass restores what the steps have saved; with `recompute=True` it computes each
+    step again from its carry, which takes less memory. The default saves up to 256 MiB.
+
+    Shapes: the leading axis of `xs` is the leftmost batch axis, or, without batch axes, the leftmost output axis. A
+            carry has the same shape before and after a step; `init` is broadcast to it.
+    Grad:   to `init`, `xs`, and to all tensors that `step` uses.
+    Raises: CodeError, ShapeError and DtypeError where `step` does not return a carry like the one it received.
+    """
+    call_site, sequences = site(), [embed(value) for value in nested.leaves(xs)]
+    _refuse_recorder("scan")
+    if not callable(step):
+        raise CodeError(f"oc.scan(step, init, xs) takes a function, not {step!r}"[:200])
+    steps, kind = _length(sequences, length)
+    position = _position(steps)
+    counter = leaf(LeafName("step"), Role.RESULT, int32, NO_AXES, literal=lambda: Index(Affine.of(position)))
+    carries, initial = _carries(init, call_site)
+    elements = [_element(sequence, position, kind) for sequence in sequences]
+
+    def traced(*arguments: Any) -> Any:
+        returned = step(nested.rebuilt(init, carries), nested.rebuilt(xs, elements))
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise CodeError(f"the function of oc.scan returns a pair (carry, y), not {returned!r}"[:300])
+        return returned
+
+    function = _traced(traced, counter, [*carries, *elements])
+    after, y = function.structure
+    _check_carry("scan", init, after)
+    body = LoopBody(position, carries, initial, function, (), is_reversed=reverse, recompute=recompute)
+    results = _results("scan", body, call_site, kind)
+    return nested.rebuilt(init, results[: len(carries)]), nested.rebuilt(y, results[len(carries) :])
+
+
+def while_loop(
+    condition: Callable[..., Any], step: Callable[..., Any], init: Any, *, bound: int, recompute: bool | None = None
+) -> Any:
+    """Repeats `carry = step(carry)` while `condition(carry)` is not 0, at most `bound` times; returns the last carry.
+
+        x = oc.while_loop(lambda x: x * x > 2.0, lambda x: 0.5 * (x + 2.0 / x), 2.0, bound=50)
+
+    The condition is a scalar, and is evaluated on the device. The bound limits the number of steps whose values the
+    backward pass restores.
+
+    Shapes: a carry has the same shape before and after a step; `init` is broadcast to it.
+    Grad:   to `init` and to all tensors that `step` uses; none to the condition.
+    Raises: CodeError, ShapeError and DtypeError where `step` does not return a carry like the one it received.
+    """
+    call_site = site()
+    _refuse_recorder("while_loop")
+    steps, kind = _length([], bound)
+    position = _position(steps)
+    counter = leaf(LeafName("step"), Role.RESULT, int32, NO_AXES, literal=lambda: Index(Affine.of(position)))
+    carries, initial = _carries(init, call_site)
+    function = _traced(lambda: step(nested.rebuilt(init, carries)), counter, carries)
+    _check_carry("while_loop", init, function.structure)
+    test = _traced(lambda: condition(nested.rebuilt(init, carries)), counter, carries)
+    if len(test.results) != 1:
+        raise CodeError("the condition of oc.while_loop returns one scalar")
+    relate(_SCALAR, [test.results[0].handle], None, test.results[0].provenance)
+    body = LoopBody(position, carries, initial, function, (), condition=test, recompute=recompute)
+    return nested.rebuilt(init, _results("while_loop", body, call_site, kind))
+
+
+_SCALAR = Logic("condition", parse("=> "), (EQUAL,), needs_axes=False)
+
+
+def _refuse_recorder(name: str) -> None:
+    if recorder.get() is not None:
+        raise CodeError(f"oc.{name} is an expression: build it outside of oc.cd, and use its results there")
+
+
+def _length(sequences: Sequence[Tensor], length: int | None) -> tuple[int, str]:
+    """The number of steps, and the row whose leading axis is the axis of steps."""
+    kind = "batch"
+    for t in sequences:
+        batch, _, output = (resolve(row) for row in t.handle.rows)
+        row = batch
+        if batch.count == 0 and batch.var is None:
+            kind, row = "output", output
+        leading = row.lead or (row.trail if row.var is None else ())
+        size = find(leading[0]).size if leading else None
+        if row.var is None and not leading:
+            raise ShapeError(f"`{t.label}` has no axis of steps: oc.scan iterates over the leading axis of `xs`")
+        if size is not None and length is not None and size != length:
+            raise ShapeError(f"`{t.label}` has {size} steps, but other sequences or `length` have {length}")
+        length = size if size is not None else length
+    if length is None:
+        names = " and ".join(f"`{t.label}`" for t in sequences)
+        reason = f"the length of {names} is not known yet" if sequences else "there are no `xs`"
+        raise CodeError(f"oc.scan needs the number of steps: {reason}; give length=...")
+    if isinstance(length, bool) or not isinstance(length, int) or not 0 <= length < MAX_STEPS:
+        raise CodeError(f"the number of steps is an integer from 0 to {MAX_STEPS - 1}, not {length!r}")
+    return length, kind
+
+
+def _position(steps: int) -> Symbol:
+    return Symbol("t", 0, steps - 1, SymKind.ITERATION)
+
+
+def _element(sequence: Tensor, position: Symbol, kind: str) -> Tensor:
+    """The slice of a sequence at one step."""
+    at = RowSpec((Fixed(position),), (ALL_ROWS.batch if kind == "batch" else ALL_ROWS.output).var)
+    rows = (at, ALL_ROWS.input, ALL_ROWS.output) if kind == "batch" else (ALL_ROWS.batch, ALL_ROWS.input, at)
+    logic = Logic("slice", Spec((ShapeSpec(*rows),), ALL_ROWS), (EQUAL,), needs_axes=False)
+    name = "slice" if kind == "batch" else "element"
+    return apply(contraction(name, logic, lambda v: v, None, text=f"{{0}}[{position.name}]"), [sequence])
+
+
+def _carries(init: Any, call_site: CallSite) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """The carries, as leaves, and their initial values."""
+    initial = tuple(embed(value) for value in nested.leaves(init))
+    if not initial:
+        raise CodeError("a loop needs a carry: `init` holds no tensor")
+    return tuple(_carry(t, call_site) for t in initial), initial
+
+
+def _carry(initial: Tensor, call_site: CallSite) -> Tensor:
+    is_weak = initial.literal is not None and initial.typing.is_float
+    kind = None if is_weak else initial.typing.settle(lambda: f"the carry that starts as `{initial.label}`")
+    is_float = kind is None or kind.is_float
+    name = LeafName(initial.label if initial.literal is None else "carry", call_site.where)
+    carry = leaf(name, Role.RESULT, kind, INFERRED, has_gradient=is_float and gradients_enabled.get())
+    relate(pointwise(1), [initial.handle], carry.handle, _provenance(carry, "starts", initial, call_site))
+    return carry
+
+
+current_position: ContextVar[Tensor | None] = ContextVar("ocannl_loop_position", default=None)
+"""The number of the current step, while the body of a loop is traced."""
+
+
+def _traced(function: Callable[..., Any], counter: Tensor, variables: Sequence[Tensor]) -> TracedFunction:
+    token = current_position.set(counter)
+    try:
+        return trace(function, (), (*variables, counter))
+    finally:
+        current_position.reset(token)
+
+
+def _check_carry(name: str, init: Any, after: Any) -> None:
+    """Checks that the step returns a carry of the same structure."""
+    if nested.outline(init) != nested.outline(after):
+        raise CodeError(
+            f"the carry of oc.{name} starts as {nested.outline(init)}, and the step returns {nested.outline(after)}: "
+            "both have the same structure"
+        )
+
+
+def _results(name: str, body: LoopBody, call_site: CallSite, kind: str) -> list[Tensor]:
+    """The results of a loop: the carries after the last step, then the stacked results of the steps."""
+    inputs = body.inputs
+    has_gradient = gradients_enabled.get() and any(t.has_gradient for t in inputs)
+    node = TNode(name, Role.RESULT, tuple, lambda: float32, where=call_site.where)
+    typing = dtype_inference.leaf_dtype(float32).bind(node)
+    operation = Operation(name, pointwise(0), _no_code, _no_code)
+    loop = LoopTensor(node, _scalar, typing, application=Application(operation, inputs, {}), has_gradient=has_gradient)
+    loop.body = body
+    results = []
+    for number, (carry, after) in enumerate(zip(body.carries, body.next, strict=True)):
+        _check_type(name, carry, after)
+        relate(_SAME, [after.handle], carry.handle, _provenance(carry, "continues", after, call_site))
+        results.append(_result(loop, number, carry, partial(_same_shape, carry)))
+    for number, y in enumerate(body.ys, len(body.carries)):
+        results.append(_result(loop, number, y, partial(_stacked_shape, y, body.position.extent, kind)))
+    loop.body = replace(body, stacked=tuple(t.node for t in results[len(body.carries) :]))
+    return results
+
+
+def _result(loop: LoopTensor, number: int, of: Tensor, emit: Callable[[Tensor], Shape]) -> Tensor:
+    kind = of.typing.settle(use_site)
+    result: Tensor
+    node = TNode(of.label, Role.RESULT, lambda: result.dims, lambda: kind, where=loop.node.where)
+    typing = DtypeInference(kind, gradient=of.typing.gradient)
+    typing.settle("its creation")
+    result = Tensor(
+        node, emit, typing.bind(node), is_named=False, application=LoopResult(loop, number, emit),
+        has_gradient=loop.has_gradient and of.has_gradient,
+    )  # fmt: skip
+    return result
+
+
+def _provenance(carry: Tensor, verb: str, value: Tensor, call_site: CallSite) -> Provenance:
+    text = f"the carry, which {verb} as `{value.label}`"
+    return Provenance(lambda: carry.label, "carry", lambda: text, call_site.where)
+
+
+def _same_shape(carry: Tensor, _: Tensor) -> Shape:
+    return carry.emit()
+
+
+def _stacked_shape(y: Tensor, steps: int, kind: str, result: Tensor) -> Shape:
+    return relate(_STACK[kind], [y.handle], None, result.provenance, sizes={"t": steps})
+
+
+def _scalar(loop: Tensor) -> Shape:
+    return Shape.leaf(loop.provenance, batch=[], input=[], output=[], role="result")
+
+
+def _no_code(_: object) -> None:
+    pass
+
+
+def _check_type(name: str, carry: Tensor, after: Tensor) -> None:
+    before, then = carry.typing.current, after.typing.current
+    if before is not then:
+        fix = "start from a float, such as 0.0" if then.is_float and not before.is_float else f".astype(oc.{before})"
+        raise DtypeError(
+            f"the carry `{carry.label}` of oc.{name} is {before} before a step, and {then} after it: {fix}"
+        )
+
+
+REGISTRY.update(scan=scan, while_loop=while_loop)
