@@ -9,6 +9,7 @@ from ocannl.ir.assign import Call, Convert, Number
 from ocannl.ir.ops import Op
 from ocannl.lang.core.gamma_formulas import digamma
 from ocannl.lang.core.symbolic_terms import Hole, Term, Tree, apply
+from ocannl.lang.core.term_functions import exp_of_minus_square
 
 DerivativeRule = Callable[..., Term]
 _LN2 = 0.6931471805599453
@@ -45,14 +46,6 @@ def _along(x: Term, y: Term) -> Term:
     longer = apply("max", apply("abs", x), apply("abs", y))
     u, v = x / longer, y / longer
     return apply("where", apply("eq", longer, 0.0), 0.0, u / ((u * u + v * v) * longer))
-
-
-def exp_of_minus_square(x: Term) -> Term:
-    """`exp(-x**2)`. The exponent is split, so that its rounding error does not grow with `x`: the square of a multiple
-    of 1/16 is exact."""
-    x = apply("min", apply("abs", x), 40.0)  # the result is zero above
-    high = apply("trunc", x * 16.0) * 0.0625
-    return apply("exp", -(high * high)) * apply("exp", (high - x) * (high + x))
 
 
 def _mod_by(g: Term, v: Term, x: Term, y: Term) -> Term:

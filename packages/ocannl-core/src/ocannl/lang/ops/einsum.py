@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce as fold
 from types import EllipsisType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from ocannl.infer.spec import Concat, Spec
 from ocannl.ir.affine import Sym
 from ocannl.ir.ops import ADD, BY_NAME, OPS, Op
 from ocannl.lang.core import symbolic_terms
-from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.einsum_arguments import check_arity, split_names
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import contraction
@@ -46,7 +45,7 @@ REGISTRY["matmul"] = matmul
 def einsum(
     spec: str, *xs: object, reduce: str = "add", combine: str = "mul", label: str | None = None, **names: Any
 ) -> Tensor:
-    """Generalized einsum of one to three operands.
+    """Generalized einsum of one or more operands.
 
     A spec is `operand; operand => result`. Each of these is `batch | input -> output`, rows of axes:
 
@@ -148,24 +147,6 @@ def stop_gradient(x: object, *, label: str | None = None) -> Tensor:
     return apply(_STOP, [embed(x)], label=label)
 
 
-@composite
-def gelu(x: object) -> Tensor:
-    """`0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))`.
-
-    Shapes: `...|...->... => ...|...->...`.
-    Grad:   the derivative of this formula, times `g`.
-    Source: Hendrycks, Gimpel 2016.
-    """
-    t = _operand(x)
-    tanh: Tensor = PRIMITIVES["tanh"](0.7978845608028654 * (t + 0.044715 * (t * t * t)))
-    return 0.5 * t * (1.0 + tanh)
-
-
-def _operand(x: object) -> Tensor:
-    """Embeds a value as a tensor; terms of formulas, which have the same operators, are returned unchanged."""
-    return cast("Tensor", x if isinstance(x, Term) else embed(x))
-
-
 minimum, maximum = PRIMITIVES["min"], PRIMITIVES["max"]
 
 
@@ -185,6 +166,6 @@ def _index_answer(index: object) -> str:
     return "it slices the leftmost batch axis"
 
 REGISTRY.update(
-    gelu=gelu, stop_gradient=stop_gradient, transpose=transpose, slice=batch_slice,
+    stop_gradient=stop_gradient, transpose=transpose, slice=batch_slice,
     minimum=minimum, maximum=maximum, einsum=einsum,
 )  # fmt: skip

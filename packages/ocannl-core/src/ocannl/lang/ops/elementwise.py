@@ -13,51 +13,13 @@ from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.symbolic_terms import Term, apply
 from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.core.term_functions import absolute, eq, exp, ne, trunc, where
+from ocannl.lang.core.term_functions import expm1 as term_expm1
+from ocannl.lang.core.term_functions import log1p as term_log1p
+from ocannl.lang.core.term_functions import sigmoid as term_sigmoid
 from ocannl.lang.ops.einsum import maximum, minimum
 from ocannl.lang.ops.elementwise_decorator import formula
 from ocannl.lang.ops.primitives import PRIMITIVES
-
-
-def _where(condition: object, yes: object, no: object) -> Term:
-    return apply("where", condition, yes, no)
-
-
-def _eq(x: object, y: object) -> Term:
-    return apply("eq", x, y)
-
-
-def _abs(x: Term) -> Term:
-    return apply("abs", x)
-
-
-def _exp(x: Term) -> Term:
-    return apply("exp", x)
-
-
-def _log(x: Term) -> Term:
-    return apply("log", x)
-
-
-def _trunc(x: Term) -> Term:
-    return apply("trunc", x)
-
-
-def _sigmoid(x: Term) -> Term:
-    return apply("recip", 1.0 + _exp(-x))
-
-
-def _log1p(x: Term) -> Term:
-    """`log(1 + x)`; the quotient compensates the rounding error of `1 + x`. Source: Kahan, Pracniques 1979."""
-    u = 1.0 + x
-    return _where(_eq(u, 1.0), x, _where(_eq(u, x), _log(u), _log(u) * (x / (u - 1.0))))
-
-
-def _expm1(x: Term) -> Term:
-    """`exp(x) - 1`, by the analogous compensation."""
-    u = _exp(x)
-    v = u - 1.0
-    return _where(_eq(v, 0.0), x, _where(_eq(v, -1.0) | _eq(v, u), v, v * (x / _log(u))))
-
 
 # --- classification --------------------------------------------------------------------------------------------------
 
@@ -68,7 +30,7 @@ def isnan(x: Term) -> Term:
 
     Grad:   none.
     """
-    return apply("ne", x, x)
+    return ne(x, x)
 
 
 @formula(domain=Domain.ANY, differentiable=False)
@@ -77,7 +39,7 @@ def isfinite(x: Term) -> Term:
 
     Grad:   none.
     """
-    return _eq(x - x, 0)
+    return eq(x - x, 0)
 
 
 @formula(domain=Domain.ANY, differentiable=False)
@@ -86,7 +48,7 @@ def isinf(x: Term) -> Term:
 
     Grad:   none.
     """
-    return _eq(x, x) & apply("ne", x - x, 0)
+    return eq(x, x) & ne(x - x, 0)
 
 
 @formula(domain=Domain.ANY, differentiable=False)
@@ -95,7 +57,7 @@ def sign(x: Term) -> Term:
 
     Grad:   none.
     """
-    return _where(x > 0, 1, _where(x < 0, -1, x))
+    return where(x > 0, 1, where(x < 0, -1, x))
 
 
 # --- rounding --------------------------------------------------------------------------------------------------------
@@ -120,7 +82,7 @@ def floor(x: Term) -> Term:
 
     Grad:   none.
     """
-    part = _trunc(x)
+    part = trunc(x)
     return part - (x < part)
 
 
@@ -131,7 +93,7 @@ def ceil(x: Term) -> Term:
 
     Grad:   none.
     """
-    part = _trunc(x)
+    part = trunc(x)
     return part + (x > part)
 
 
@@ -142,11 +104,11 @@ def round(x: Term) -> Term:
 
     Grad:   none.
     """
-    part = _trunc(x)
-    fraction = _abs(x - part)
-    is_odd = apply("ne", part, 2.0 * _trunc(0.5 * part))
-    away_from_zero = (fraction > 0.5) | (_eq(fraction, 0.5) & is_odd)
-    return part + _where(away_from_zero, _where(x < 0.0, -1.0, 1.0), 0.0)
+    part = trunc(x)
+    fraction = absolute(x - part)
+    is_odd = ne(part, 2.0 * trunc(0.5 * part))
+    away_from_zero = (fraction > 0.5) | (eq(fraction, 0.5) & is_odd)
+    return part + where(away_from_zero, where(x < 0.0, -1.0, 1.0), 0.0)
 
 
 # --- exponentials ----------------------------------------------------------------------------------------------------
@@ -158,7 +120,7 @@ def log1p(x: Term) -> Term:
 
     Grad:   `g / (1 + x)`.
     """
-    return _log1p(x)
+    return term_log1p(x)
 
 
 @formula(lambda g, v, x: g * (v + 1.0))
@@ -167,32 +129,32 @@ def expm1(x: Term) -> Term:
 
     Grad:   `g * exp(x)`.
     """
-    return _expm1(x)
+    return term_expm1(x)
 
 
 def _difference(x: Term, y: Term) -> Term:
     """`x - y`, and 0 for equal infinities."""
-    return _where(_eq(x, y), 0.0, x - y)
+    return where(eq(x, y), 0.0, x - y)
 
 
-@formula(lambda g, v, x, y: g * _sigmoid(_difference(x, y)), lambda g, v, x, y: g * _sigmoid(_difference(y, x)))
+@formula(lambda g, v, x, y: g * term_sigmoid(_difference(x, y)), lambda g, v, x, y: g * term_sigmoid(_difference(y, x)))
 def logaddexp(x: Term, y: Term) -> Term:
     """`log(exp(x) + exp(y))`, computed without overflow.
 
     Grad:   to `x` `g * sigmoid(x - y)`; to `y` `g * sigmoid(y - x)`.
     Raises: ShapeError.
     """
-    return apply("max", x, y) + _log1p(_exp(-_abs(_difference(x, y))))
+    return apply("max", x, y) + term_log1p(exp(-absolute(_difference(x, y))))
 
 
-@formula(lambda g, v, x: g * _sigmoid(x))
+@formula(lambda g, v, x: g * term_sigmoid(x))
 def softplus(x: Term) -> Term:
     """`log(1 + exp(x))`, computed without overflow.
 
     Grad:   `g * sigmoid(x)`.
     Source: Dugas, Bengio, Bélisle, Nadeau, Garcia 2000.
     """
-    return apply("relu", x) + _log1p(_exp(-_abs(x)))
+    return apply("relu", x) + term_log1p(exp(-absolute(x)))
 
 
 @formula(lambda g, v, x: g * (v * (1.0 - v)))
@@ -201,20 +163,20 @@ def sigmoid(x: Term) -> Term:
 
     Grad:   `g * v * (1 - v)`.
     """
-    return _sigmoid(x)
+    return term_sigmoid(x)
 
 
 # --- rectifiers ------------------------------------------------------------------------------------------------------
 
 
-@formula(lambda g, v, x: g * (_sigmoid(x) + v * (1.0 - _sigmoid(x))))
+@formula(lambda g, v, x: g * (term_sigmoid(x) + v * (1.0 - term_sigmoid(x))))
 def silu(x: Term) -> Term:
     """`x * sigmoid(x)`.
 
     Grad:   `g * (sigmoid(x) + v * (1 - sigmoid(x)))`.
     Source: Elfwing, Uchibe, Doya 2018.
     """
-    return x * _sigmoid(x)
+    return x * term_sigmoid(x)
 
 
 @formula()
@@ -224,26 +186,26 @@ def leaky_relu(x: Term, *, slope: float = 0.01) -> Term:
     Grad:   `g` where the value is positive, else `slope * g`.
     Source: Maas, Hannun, Ng 2013.
     """
-    return _where(x > 0.0, x, slope * x)
+    return where(x > 0.0, x, slope * x)
 
 
-@formula(lambda g, v, x, alpha=1.0: _where(x > 0.0, g, g * (v + alpha)))
+@formula(lambda g, v, x, alpha=1.0: where(x > 0.0, g, g * (v + alpha)))
 def elu(x: Term, *, alpha: float = 1.0) -> Term:
     """The value where it is positive, else `alpha * (exp(x) - 1)`.
 
     Grad:   `g` where the value is positive, else `alpha * exp(x) * g`.
     Source: Clevert, Unterthiner, Hochreiter 2015.
     """
-    return _where(x > 0.0, x, alpha * _expm1(x))
+    return where(x > 0.0, x, alpha * term_expm1(x))
 
 
-@formula(lambda g, v, x: _where(_eq(v, 0.0), 0.0, g / (2.0 * v)))
+@formula(lambda g, v, x: where(eq(v, 0.0), 0.0, g / (2.0 * v)))
 def root_(x: Term) -> Term:
     """The square root of a sum of squares, whose gradient at 0 is defined as 0."""
     return apply("sqrt", x)
 
 
-@formula(lambda g, v, x: _where(_eq(x, 0.0), 0.0, g / x))
+@formula(lambda g, v, x: where(eq(x, 0.0), 0.0, g / x))
 def log_of_sum_(x: Term) -> Term:
     """The logarithm of a sum of exponentials, whose gradient is 0 where all exponentials vanish."""
     return apply("log", x)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.ops import (
+    activations,
     along_axis,
     casts,
     concat,
@@ -16,12 +17,14 @@ from ocannl.lang.ops import (
     elementwise,
     elementwise_losses,
     gathers,
+    gelu,
     index_tensors,
     indexing,
     linalg,
     losses,
     margin_losses,
     norms,
+    number_functions,
     primitives,
     reductions,
     sampling,
@@ -29,14 +32,16 @@ from ocannl.lang.ops import (
     scatters,
     segments,
     softmax,
+    special_functions,
     threefry,
+    trigonometry,
 )
 from ocannl.lang.ops.methods import attach
 
 REGISTERING_MODULES = (
-    along_axis, casts, concat, convolution, distances, einsum, elementwise, elementwise_losses, gathers, index_tensors,
-    indexing, linalg, losses, margin_losses, norms, primitives, reductions, sampling, scans, scatters, segments,
-    softmax, threefry,
+    activations, along_axis, casts, concat, convolution, distances, einsum, elementwise, elementwise_losses,
+    gathers, gelu, index_tensors, indexing, linalg, losses, margin_losses, norms, number_functions, primitives,
+    reductions, sampling, scans, scatters, segments, softmax, special_functions, threefry, trigonometry,
 )  # fmt: skip
 """The modules that fill the registry."""
 

@@ -1,0 +1,77 @@
+"""GELU: `x` times the probability that a standard normal variable is less than `x`."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, cast
+
+from ocannl.base.errors import CodeError
+from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.leaf_constructors import embed
+from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import Term
+from ocannl.lang.core.symbolic_terms import apply as term
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.core.term_functions import absolute, exp, maximum, minimum, trunc, where
+from ocannl.lang.ops.elementwise_decorator import formula
+from ocannl.lang.ops.primitives import PRIMITIVES
+
+_GELU_MIN = -40.0  # the result is zero below
+
+
+def _split_square(x: Term) -> tuple[Term, Term]:
+    """An exact part of `x**2`, the square of a multiple of 1/64, and the remaining part."""
+    high = trunc(x * 64.0) * (1.0 / 64.0)
+    return high * high, (x - high) * (x + high)
+
+
+def _normal_cdf(x: Term) -> Term:
+    """`erfc(-x / sqrt(2)) / 2`. The tail is corrected by the rounding error of the square of its argument."""
+    x = maximum(x, _GELU_MIN)
+    z = -x * math.sqrt(0.5)
+    (x_square, x_remainder), (z_square, z_remainder) = _split_square(x), _split_square(z)
+    excess = (0.5 * x_square - z_square) + (0.5 * x_remainder - z_remainder)
+    value = 0.5 * term("erfc", z)
+    return where(x < 0.0, value - value * excess, value)
+
+
+def _normal_density(x: Term) -> Term:
+    """`exp(-x**2 / 2) / sqrt(2 pi)`, with a split exponent as in `exp_of_minus_square`."""
+    x = minimum(absolute(x), -_GELU_MIN)
+    high = trunc(x * 16.0) * 0.0625
+    return exp(-0.5 * (high * high)) * exp(0.5 * ((high - x) * (high + x))) * (1.0 / math.sqrt(2.0 * math.pi))
+
+
+@formula(lambda g, v, x: g * (_normal_cdf(x) + x * _normal_density(x)))
+def exact_gelu_(x: Term) -> Term:
+    """`x * (1 + erf(x / sqrt(2))) / 2`.
+
+    Grad:   the derivative of this formula, times `g`.
+    """
+    return x * _normal_cdf(x)
+
+
+def _tanh_gelu(x: Tensor) -> Tensor:
+    tanh: Tensor = PRIMITIVES["tanh"](0.7978845608028654 * (x + 0.044715 * (x * x * x)))
+    return 0.5 * x * (1.0 + tanh)
+
+
+@composite
+def gelu(x: object, *, approximate: Literal["tanh", "none"] = "tanh") -> Tensor:
+    """`x` times the probability that a standard normal variable is less than `x`.
+
+    With `approximate="tanh"`, `0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))`, which differs by at most 5e-4. With
+    `"none"`, the exact function, `0.5 x (1 + erf(x / sqrt(2)))`: the default of PyTorch.
+
+    Shapes: `...|...->... => ...|...->...`.
+    Grad:   the derivative of this formula, times `g`.
+    Raises: CodeError for any other approximation.
+    Source: Hendrycks, Gimpel 2016.
+    """
+    if approximate not in ("tanh", "none"):
+        raise CodeError(f'oc.gelu: approximate={approximate!r} is neither "tanh" nor "none"')
+    operand = cast("Tensor", x if isinstance(x, Term) else embed(x))  # terms have the operators of tensors
+    return _tanh_gelu(operand) if approximate == "tanh" else cast("Tensor", exact_gelu_(operand))
+
+
+REGISTRY.update(gelu=gelu)
