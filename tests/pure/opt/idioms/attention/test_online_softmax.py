@@ -19,6 +19,7 @@ from ocannl.lower.lower import lower
 from ocannl.opt import machine_model as machine
 from ocannl.opt import pipeline
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
+from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.evaluate import evaluate
 
@@ -164,6 +165,37 @@ def test_gradients(dtype):
         want = np.asarray(wanted[each], np.float64)
         bound = 0.03 * np.abs(want).max() if dtype else 1e-5
         np.testing.assert_allclose(np.asarray(got[each], np.float64), want, rtol=1e-5, atol=bound)
+
+
+@pytest.mark.parametrize("is_gradient", [False, True])
+def test_sums_of_many_blocks_are_wide(is_gradient, monkeypatch):
+    """The first key has weight 1, and the weights of each later block are just lost when they are added to it."""
+    monkeypatch.setattr(pipeline, "recompute_attention", lambda proc: recompute_attention(proc, BLOCK))
+    queries, keys = 2, 200 * BLOCK
+    q = np.zeros((1, queries, WIDTH), np.float32)
+    k, v = np.zeros((1, keys, WIDTH), np.float32), np.full((1, keys, WIDTH), 0.1, np.float32)
+    q[..., 0], v[:, 0], k[:, 1:, 0] = 1, -0.1, math.log(0.99 * 2.0**-24 / BLOCK)
+    leaves = [oc.param(label, array) for label, array in zip("qkv", (q, k, v), strict=True)]
+    scores = oc.einsum("hsd; htd => hst", *leaves[:2])
+    y = oc.einsum("hst; htd => hsd", oc.softmax(scores, "...|hst => ...|hs"), leaves[2])
+    code = (train.grad_update(y.sum()) if is_gradient else y.forward).elaborate()
+    found = {node.label: node for node in nodes(code.comp)}
+    result = found["q.grad"] if is_gradient else y.node
+    proc = optimize(lower(code.comp, "step"), {result: "kept"}, GRID)
+    assert f"{keys // BLOCK}" in print_proc(proc) and "mixed" in print_proc(proc)
+    got = interpret(proc, {found[label]: array for label, array in zip("qkv", (q, k, v), strict=True)})[result]
+    weights = np.exp(np.einsum("hsd,htd->hst", q, k, dtype=np.float64))
+    weights /= weights.sum(-1, keepdims=True)
+    terms = v.astype(np.float64).sum(-1)
+    if is_gradient:
+        mixed = np.einsum("hst,ht->hs", weights, terms)
+        exact = np.einsum("hst,hst,htd->hsd", weights, terms[:, None] - mixed[..., None], k)
+        sizes = np.abs(terms)[:, None] + np.abs(mixed)[..., None]
+        magnitude = np.einsum("hst,hst,htd->hsd", weights, sizes, np.abs(k))
+    else:
+        exact = np.einsum("hst,htd->hsd", weights, v.astype(np.float64))
+        magnitude = np.einsum("hst,htd->hsd", weights, np.abs(v).astype(np.float64))
+    assert (np.abs(got - exact) <= 64 * 2.0**-23 * magnitude).all()
 
 
 @pytest.mark.parametrize("size", [4097, 8192, 9001])

@@ -9,7 +9,6 @@ from ocannl.ir.loops import (
     Apply,
     Body,
     Buf,
-    Cast,
     Const,
     Expr,
     For,
@@ -27,12 +26,12 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, BY_NAME, DIV, MAX, MUL, SUB, WHERE
-from ocannl.ir.precision import Precision
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import as_statement, wrap_in_loops
 from ocannl.opt.analysis.substitution import map_expr, substitute
 from ocannl.opt.idioms.attention.masked_blocks import unmasked_blocks
 from ocannl.opt.idioms.attention.match_softmax import EXP, NEG_INF, Softmax, WeightedSum, strip_float_casts
+from ocannl.opt.idioms.attention.wide_sums import block_sum_precision, cast_to
 from ocannl.opt.parallel.split_reductions import with_fresh_symbols
 
 EQ = BY_NAME["eq"]
@@ -64,20 +63,22 @@ class OnlineSoftmaxNest:
         exponentials = softmax.match.exponentials
         stored = exponentials.ref.buf if exponentials is not None else softmax.reduction.acc
         self.exponential_precision = stored.precision
-        self.running_max, self.running_sum = self.new_scalar("top"), self.new_scalar("total")
+        self.sum_precision = block_sum_precision(self.accumulator_precision, -(-softmax.key.sym.extent // key_block))
+        self.running_max = self.new_scalar("top")
+        self.running_sum = Ref(local_buffer(names("total"), self.sum_precision, ()), ())
         self.accumulators = [
-            local_buffer(names("mixed"), self.accumulator_precision, self.output_shape(weighted_sum))
+            local_buffer(names("mixed"), self.sum_precision, self.output_shape(weighted_sum))
             for weighted_sum in softmax.weighted_sums
         ]
 
     def stmt(self) -> Stmt:
         body: list[Stmt] = []
         for ref, initial in ((self.running_max, NEG_INF), (self.running_sum, 0.0)):
-            body += (Local(ref.buf), Store(ref, Const(initial, self.accumulator_precision)))
+            body += (Local(ref.buf), Store(ref, Const(initial, ref.buf.precision)))
         for weighted_sum, buf in zip(self.softmax.weighted_sums, self.accumulators, strict=True):
             output_loops, renaming = with_fresh_symbols(weighted_sum.output_loops, self.names)
             cell = self.accumulator_cell(buf, weighted_sum, renaming)
-            clear = Store(cell, Const(0.0, self.accumulator_precision))
+            clear = Store(cell, Const(0.0, self.sum_precision))
             body += (Local(buf), FusionGroup(output_loops, TRUE, (), (clear,)).stmt())
         block_sym = self.new_block_sym()
         body.append(replace(self.block_loop(block_sym), body=self.block_update(block_sym)))
@@ -132,7 +133,7 @@ class OnlineSoftmaxNest:
         if self.producer is not None:
             (store,), score_ref = self.producer.group.epilogue, self.producer.ref
             score = map_expr(score, lambda leaf: store.value if leaf == Load(score_ref) else leaf)
-        return _cast_to(strip_float_casts(score), self.accumulator_precision)
+        return cast_to(strip_float_casts(score), self.accumulator_precision)
 
     def compute_scores(self, buf: Buf, block_sym: Sym) -> Stmt:
         """Computes one block of scores, with -inf for keys out of range."""
@@ -182,17 +183,17 @@ class OnlineSoftmaxNest:
         exponential = Apply(EXP, (Apply(SUB, (Load(Ref(score, index)), base)),))
         body += (
             Local(power),
-            loop(key_sym, (Store(Ref(power, index), _cast_to(exponential, self.exponential_precision)),)),
+            loop(key_sym, (Store(Ref(power, index), cast_to(exponential, self.exponential_precision)),)),
         )
         index = (Affine.of(key_sym := self.new_key_sym()),)
-        value = _cast_to(Load(Ref(power, index)), self.accumulator_precision)
+        value = cast_to(Load(Ref(power, index)), self.accumulator_precision)
         body.append(self.rescale_and_add(self.running_sum, scale, (), key_sym, TRUE, value))
         for weighted_sum, buf in zip(self.softmax.weighted_sums, self.accumulators, strict=True):
             index = (Affine.of(key_sym := self.new_key_sym()),)
             output_loops, renaming = with_fresh_symbols(weighted_sum.output_loops, self.names)
             cell = self.accumulator_cell(buf, weighted_sum, renaming)
             factor = substitute(weighted_sum.factor, renaming | self.key_substitution(block_sym, key_sym))
-            value = Apply(MUL, (_cast_to(Load(Ref(power, index)), weighted_sum.weight.precision), factor))
+            value = Apply(MUL, (cast_to(Load(Ref(power, index)), weighted_sum.weight.precision), factor))
             body.append(
                 self.rescale_and_add(cell, scale, output_loops, key_sym, self.in_range(block_sym, key_sym), value)
             )
@@ -202,22 +203,28 @@ class OnlineSoftmaxNest:
         self, cell: Ref, scale: Expr, output_loops: tuple[For, ...], key_sym: Sym, inside: Cond, value: Expr
     ) -> Stmt:
         acc = Ref(local_buffer(self.names("acc"), self.accumulator_precision, ()), ())
-        added = Reduction(Apply(MUL, (Load(cell), scale)), (loop(key_sym, ()),), inside, Update(acc, ADD, value))
-        return FusionGroup(output_loops, TRUE, (added,), (Store(cell, Load(acc)),)).stmt()
+        rescaled = Apply(MUL, (Load(cell), cast_to(scale, self.sum_precision)))
+        is_wide = self.sum_precision is not self.accumulator_precision
+        init = Const(0.0, self.accumulator_precision) if is_wide else rescaled
+        total = Apply(ADD, (rescaled, cast_to(Load(acc), self.sum_precision))) if is_wide else Load(acc)
+        added = Reduction(init, (loop(key_sym, ()),), inside, Update(acc, ADD, value))
+        return FusionGroup(output_loops, TRUE, (added,), (Store(cell, total),)).stmt()
 
     # ------------------------------------------------------------------------------------------------------- results
 
     def final_stores(self) -> Body:
         """Normalizes and stores the results after the last block. If the maximum is not finite, the sum becomes NaN."""
-        top, total = Load(self.running_max), Load(self.running_sum)
-        body: list[Stmt] = [Store(self.running_sum, Apply(ADD, (total, Apply(SUB, (top, top)))))]
+        top, total = Load(self.running_max), cast_to(Load(self.running_sum), self.accumulator_precision)
+        not_a_number = cast_to(Apply(SUB, (top, top)), self.sum_precision)
+        body: list[Stmt] = [Store(self.running_sum, Apply(ADD, (Load(self.running_sum), not_a_number)))]
         for store, value in ((self.match.maximum, top), (self.softmax.denominator, total)):
             if store.ref.buf in self.stored_bufs:
-                body.append(replace(store, value=_cast_to(value, store.ref.buf.precision)))
+                body.append(replace(store, value=cast_to(value, store.ref.buf.precision)))
         for weighted_sum, buf in zip(self.softmax.weighted_sums, self.accumulators, strict=True):
             output_loops, renaming = with_fresh_symbols(weighted_sum.output_loops, self.names)
             old = Load(weighted_sum.reduction.update.ref)
-            accumulated = Load(self.accumulator_cell(buf, weighted_sum, renaming))
+            cell = self.accumulator_cell(buf, weighted_sum, renaming)
+            accumulated = cast_to(Load(cell), self.accumulator_precision)
             normalized = Apply(DIV, (accumulated, total)) if weighted_sum.is_normalized else accumulated
 
             def leaf(
@@ -236,20 +243,17 @@ class OnlineSoftmaxNest:
         key_sym = self.new_key_sym()
         key_values = self.key_substitution(block_sym, key_sym)
         power = Var(self.names("power"), self.exponential_precision)
+        total = cast_to(Load(self.running_sum), self.accumulator_precision)
         shifted = Apply(SUB, (Load(Ref(score, (Affine.of(key_sym),))), Load(self.running_max)))
-        stmts: list[Stmt] = [Let(power.name, _cast_to(Apply(EXP, (shifted,)), self.exponential_precision))]
+        stmts: list[Stmt] = [Let(power.name, cast_to(Apply(EXP, (shifted,)), self.exponential_precision))]
         values: tuple[Expr, Expr] = (
             power,
-            Apply(DIV, (_cast_to(power, self.accumulator_precision), Load(self.running_sum))),
+            Apply(DIV, (cast_to(power, self.accumulator_precision), total)),
         )
         for store, value in zip((self.match.exponentials, self.match.probabilities), values, strict=True):
             if store is not None and store.ref.buf in self.stored_bufs:
                 ref = Ref(store.ref.buf, tuple([index.substitute(key_values) for index in store.ref.indices]))
-                stmts.append(replace(store, ref=ref, value=_cast_to(value, ref.buf.precision)))
+                stmts.append(replace(store, ref=ref, value=cast_to(value, ref.buf.precision)))
         in_range = self.in_range(block_sym, key_sym)
         body = tuple(stmts) if in_range.is_true else (If(in_range, tuple(stmts)),)
         return (Local(score), self.compute_scores(score, block_sym), loop(key_sym, body))
-
-
-def _cast_to(value: Expr, precision: Precision) -> Expr:
-    return value if value.precision is precision else Cast(value, precision)

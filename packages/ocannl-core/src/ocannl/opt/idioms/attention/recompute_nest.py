@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
-from ocannl.ir.loops import Const, Expr, For, Let, Load, Local, Ref, Stmt, Store, Update, When, loop
+from ocannl.ir.loops import Apply, Const, Expr, For, Let, Load, Local, Ref, Stmt, Store, Update, When, loop
+from ocannl.ir.ops import ADD
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.fusion_group_graph import ProgramGroups
 from ocannl.opt.analysis.nests import as_statement, wrap_in_loops
 from ocannl.opt.analysis.substitution import map_expr, substitute
 from ocannl.opt.idioms.attention.masked_blocks import blocks_with_terms
 from ocannl.opt.idioms.attention.recomputed_values import RecomputedValues
+from ocannl.opt.idioms.attention.wide_sums import block_sum_precision, cast_to
 from ocannl.opt.parallel.split_reductions import with_fresh_symbols
 
 Epilogue = tuple[Let | Store | Update, ...]
@@ -41,12 +43,14 @@ class RecomputeNest:
         self.names, self.position, self.consumer, self.key_block = program.names, position, consumer, key_block
         (self.reduction,) = consumer.group.reductions
         self.key = self.reduction.loops[0].sym
+        precision, blocks = self.reduction.acc.precision, -(-self.key.extent // key_block)
+        self.sum_precision = block_sum_precision(precision, blocks) if self.reduction.update.op is ADD else precision
         self.accumulators = local_buffer(
             self.names("mixed"),
-            self.reduction.acc.precision,
+            self.sum_precision,
             tuple([output_loop.sym.extent for output_loop in consumer.output_loops]),
         )
-        self.block_sym = Sym(self.names(f"{self.key.name}_block"), 0, -(-self.key.extent // key_block) - 1)
+        self.block_sym = Sym(self.names(f"{self.key.name}_block"), 0, blocks - 1)
         self.key_sym = self.new_key_sym()
         self.key_value = Affine(((key_block, self.block_sym),), self.key.lo) + self.key_sym
         self.in_range = TRUE
@@ -72,7 +76,7 @@ class RecomputeNest:
         for store in stores:
             body += Local(store.ref.buf), self.loop_over_block((), store)
         body.append(self.accumulate_block(rows))
-        initialize = self.loop_over_outputs(lambda cell: (Store(cell, reduction.init),))
+        initialize = self.loop_over_outputs(lambda cell: (Store(cell, cast_to(reduction.init, self.sum_precision)),))
         finalize = self.loop_over_outputs(self.final_stores)
         block_loop = replace(
             blocks_with_terms(self.block_sym, self.key, self.key_block, consumer.term), body=tuple(body)
@@ -122,13 +126,16 @@ class RecomputeNest:
         value = substitute(map_expr(reduction.update.value, leaf, at_key), renaming_with_key)
         target = Ref(self.accumulators, tuple([index.substitute(renaming) for index in self.cell.indices]))
         cond = self.in_range.substitute({self.key_sym: Affine.of(fresh_sym)})
-        total = Reduction(Load(target), (loop(fresh_sym, ()),), cond, replace(reduction.update, ref=acc, value=value))
-        return FusionGroup(output_loops, TRUE, (total,), (Store(target, Load(acc)),)).stmt()
+        is_wide = self.sum_precision is not acc.buf.precision
+        init = Const(0.0, acc.buf.precision) if is_wide else Load(target)
+        total = Reduction(init, (loop(fresh_sym, ()),), cond, replace(reduction.update, ref=acc, value=value))
+        new = Apply(ADD, (Load(target), cast_to(Load(acc), self.sum_precision))) if is_wide else Load(acc)
+        return FusionGroup(output_loops, TRUE, (total,), (Store(target, new),)).stmt()
 
     def final_stores(self, cell: Ref) -> Epilogue:
         accumulated = Load(self.reduction.update.ref)
 
         def leaf(node: Expr) -> Expr:
-            return Load(cell) if node == accumulated else node
+            return cast_to(Load(cell), self.reduction.acc.precision) if node == accumulated else node
 
         return tuple([replace(stmt, value=map_expr(stmt.value, leaf)) for stmt in self.consumer.group.epilogue])
