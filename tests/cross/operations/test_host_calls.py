@@ -52,7 +52,7 @@ def test_the_evaluator_of_assignments_agrees(ctx):
     comp = code.elaborate().comp
     values = evaluate(comp, {w.node: ctx[w]})
     np.testing.assert_allclose(values[w.grad.node], ctx[w.grad], rtol=1e-12)
-    assert "host inverse(" in str(code)
+    assert "=: host inv(mul)" in str(code)
 
 
 def test_several_results_of_one_call(ctx):

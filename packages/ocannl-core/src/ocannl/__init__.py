@@ -46,9 +46,12 @@ _Tensor = _lang.Tensor
 for _name, _attached in {"numpy": _value_of, "eval": _value_of, "__array__": _as_array}.items():
     setattr(_Tensor, _name, _attached)
 
-_LAZY = {"declare": "ocannl.lang", "ops": "", "show_shapes": "ocannl.show.shapes", "testing": "", "train": ""}
+_LAZY = {
+    "declare": "ocannl.lang", "linalg": "", "ops": "", "show_shapes": "ocannl.show.shapes", "testing": "", "train": "",
+}  # fmt: skip
 
 if TYPE_CHECKING:
+    from ocannl import linalg as linalg
     from ocannl import ops as ops
     from ocannl import testing as testing
     from ocannl import train as train

@@ -62,7 +62,8 @@ class HostCall:
                 continue
             array = np.asarray(value)
             if array.shape != node.dims:
-                raise ValueError(f"it must return an array of the sizes {node.dims} for `{node.label}`, not {_kind(value)}")
+                sizes = f"the sizes {node.dims} for `{node.label}`"
+                raise ValueError(f"it must return an array of {sizes}, not {_kind(value)}")
             if not np.can_cast(array.dtype, node.precision.numpy, "same_kind") and array.dtype.kind not in "biuf":
                 raise ValueError(f"`{node.label}` is of type {node.precision}, which cannot hold {array.dtype}")
             pairs.append((node, array))

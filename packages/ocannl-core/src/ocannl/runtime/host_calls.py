@@ -2,8 +2,8 @@
 
     Comp = a; call; b    ==>    program a, call, program b
 
-A routine with host calls is a sequence of *parts*. The parts that are not calls are compiled and cached like routines of
-their own. Nodes that several parts access are kept. Every call waits until the queue has computed its inputs, and
+A routine with host calls is a sequence of *parts*. Those that are not calls are compiled and cached as separate
+programs. Nodes that several parts access are kept. Every call waits until the queue has computed its inputs, and
 executes in the thread of the caller.
 """
 

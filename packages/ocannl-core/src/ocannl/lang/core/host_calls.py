@@ -17,13 +17,22 @@ import numpy as np
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Assign, Number, Origin, Piece, Read
+from ocannl.ir.assign import Assign, Index, Number, Origin, Piece, Read, Value
 from ocannl.ir.host_call import HostCall
 from ocannl.ir.ops import Op
+from ocannl.ir.precision import float64
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang.core.symbolic_terms import Hole, Term, Tree, holes, tree_of
-
-Store = Callable[[Hole, Tree], None]
+from ocannl.lang.core.symbolic_terms import (
+    AxisIndex,
+    Hole,
+    ShiftedRead,
+    Term,
+    Tree,
+    holes,
+    instantiate,
+    tree_of,
+    with_constants_in,
+)
 
 
 class SlotHostCall:
@@ -38,13 +47,13 @@ class SlotHostCall:
         self.inputs: tuple[TNode | float, ...] | None = None
         self.outputs: list[TNode | None] = [None] * count
 
-    def place(self, out: list[Any], store: Store) -> None:
+    def place(self, out: list[Any]) -> None:
         """Appends the call to the assignments, unless it is there."""
         if self.inputs is None:
-            self.inputs = tuple(self._input(tree_of(term), number, store) for number, term in enumerate(self.terms, 1))
+            self.inputs = tuple(self._input(tree_of(term), number, out) for number, term in enumerate(self.terms, 1))
             out.append(self)
 
-    def _input(self, tree: Tree, number: int, store: Store) -> TNode | float:
+    def _input(self, tree: Tree, number: int, out: list[Any]) -> TNode | float:
         """The node or number that the function receives; any other formula is stored in a local node first."""
         if isinstance(tree, Hole) and not tree.merge:
             return tree.node
@@ -57,22 +66,20 @@ class SlotHostCall:
                 'assign other formulas to `oc.node("name", slot=...)` first'
             )
         (hole,) = slots.values()
-        local = Hole(_node_like(hole.node, f"{self.name}.{number}"), hole.slot)
-        store(local, tree)
-        return local.node
+        local = _node_like(hole.node, f"{self.name}.{number}")
+        out.append(NodeUpdate(local, tree, None, True))
+        return local
 
     def elaborate(self, origin: Origin) -> HostCall:
-        return HostCall(
-            self.name, self.function, self.inputs or (), tuple(self.outputs), origin.label, origin.where
-        )  # fmt: skip
+        return HostCall(self.name, self.function, self.inputs or (), tuple(self.outputs), origin.label, origin.where)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeUpdate:
-    """`target <- target accum source`, cell by cell; both nodes have the same axes."""
+    """`target <- target accum tree`, cell by cell; all nodes of the tree have the axes of the target."""
 
     target: TNode
-    source: TNode
+    tree: Tree
     accum: Op | None
     clear: bool
 
@@ -81,8 +88,20 @@ class NodeUpdate:
         loops = tuple(Sym(f"i{n}", 0, size - 1) for n, size in enumerate(dims) if size != 1)
         remaining = iter(loops)
         indices = tuple(Affine() if size == 1 else Affine.of(next(remaining)) for size in dims)
-        piece = Piece(loops, indices, Read(self.source, indices))
-        return Assign(self.target, self.accum, self.clear, (piece,), origin)
+
+        def read(leaf: Hole | AxisIndex | ShiftedRead) -> Value:
+            match leaf:
+                case Hole(node, _, merge):
+                    return Read(node, indices, None, merge)
+                case AxisIndex(_, axis):
+                    return Index(indices[axis])
+                case ShiftedRead():
+                    raise CodeError("arguments of host calls cannot read shifted cells")
+
+        value = instantiate(self.tree, read)
+        if self.target.precision is float64:
+            value = with_constants_in(float64, value)
+        return Assign(self.target, self.accum, self.clear, (Piece(loops, indices, value),), origin)
 
 
 class HostResult:
@@ -95,15 +114,15 @@ class HostResult:
         self.call = call
         self.number = number
 
-    def write(self, target: Hole, accum: Op | None, clear: bool, out: list[Any], store: Store) -> None:
-        self.call.place(out, store)
+    def write(self, target: Hole, accum: Op | None, clear: bool, out: list[Any]) -> None:
+        self.call.place(out)
         source = self.call.outputs[self.number]
         if source is None and accum is None:
             self.call.outputs[self.number] = target.node
             return
         if source is None:
             source = self.call.outputs[self.number] = _node_like(target.node, self.call.name)
-        out.append(NodeUpdate(target.node, source, accum, clear))
+        out.append(NodeUpdate(target.node, Hole(source, target.slot), accum, clear))
 
     def __repr__(self) -> str:
         return f"<result of the host call `{self.call.name}`>"
@@ -116,8 +135,8 @@ def host_call(function: Callable[..., Any], *inputs: object, outputs: int | None
 
     The arguments are slots, numbers, or formulas of one slot. The function receives the array of each slot, with the
     axes in memory order (batch, output, input), and must not modify or keep it. It returns an array of the shape of the
-    slot that the result is assigned to; with `outputs=n` it returns n arrays, and the results are a tuple. A result that
-    is assigned to nothing is discarded.
+    slot that the result is assigned to; with `outputs=n` it returns n arrays, and the results are a tuple. Results that
+    are assigned to nothing are discarded.
 
     Raises: CodeError when an argument is not available as an array.
     """
@@ -129,7 +148,8 @@ def host_call(function: Callable[..., Any], *inputs: object, outputs: int | None
     call = SlotHostCall(function, title, inputs, outputs or 1)
     for number, value in enumerate(inputs, 1):
         if not isinstance(value, Term | int | float):
-            raise CodeError(f"argument {number} of the host call `{title}` must be a slot or a number, not {value!r}"[:300])
+            problem = f"argument {number} of the host call `{title}` must be a slot or a number, not {value!r}"
+            raise CodeError(problem[:300])
     results = tuple(HostResult(call, number) for number in range(outputs or 1))
     return results[0] if outputs is None else results
 

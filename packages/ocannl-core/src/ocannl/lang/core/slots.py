@@ -92,7 +92,7 @@ class Slot(Term):
 
     def write(self, accum: Op | None, clear: bool, value: object, at: Mapping[str, Term] | None = None) -> None:
         if isinstance(value, HostResult):
-            value.write(self.hole, accum, clear, self._out, self._store)
+            value.write(self.hole, accum, clear, self._out)
             return
         is_concat = isinstance(value, ConcatParts)
         choices = value.choices if isinstance(value, ConcatParts) else (value,)
@@ -100,9 +100,6 @@ class Slot(Term):
         if at is not None:
             indices = tuple((label, tree_of(index)) for label, index in at.items())
         self._out.append(SlotAssign(self.hole, accum, clear, trees, is_concat, indices))
-
-    def _store(self, hole: Hole, tree: Tree) -> None:
-        self._out.append(SlotAssign(hole, None, True, (tree,)))
 
     def __setitem__(self, spelling: object, value: object) -> None:
         self.write(*((None, True) if spelling is Ellipsis else parse_assignment(spelling)), value)

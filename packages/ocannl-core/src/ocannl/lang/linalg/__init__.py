@@ -1,0 +1,1 @@
+"""Linear algebra by LAPACK: host calls with gradients."""

@@ -1,0 +1,79 @@
+"""NumPy functions on stacks of matrices, shared by the host functions of linear algebra."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ocannl.base.errors import Unsupported
+
+Array = np.ndarray[Any, Any]
+
+
+def in_lapack_type(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Converts the array arguments to the types that LAPACK computes in: float32, or float64 for that and integers."""
+
+    @wraps(function)
+    def call(*arrays: Array) -> Any:
+        return function(*map(_converted, arrays))
+
+    return call
+
+
+def _converted(array: Array) -> Array:
+    if array.dtype.kind in "iub":
+        return array.astype(np.float64)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+
+
+def transposed(a: Array) -> Array:
+    return np.swapaxes(a, -1, -2)
+
+
+def symmetric_part(a: Array) -> Array:
+    return (a + transposed(a)) / 2
+
+
+def sum_to(a: Array, shape: tuple[int, ...]) -> Array:
+    """Sums over the axes along which an operand of this shape was broadcast."""
+    a = a.sum(tuple(range(a.ndim - len(shape))))
+    return np.asarray(a.sum(tuple(n for n, size in enumerate(shape) if size == 1 != a.shape[n]), keepdims=True))
+
+
+def lower_half(a: Array) -> Array:
+    """The lower triangle, with half of the diagonal."""
+    diagonal = np.einsum("...ii->...i", a)
+    return np.asarray(np.tril(a, -1) + diagonal[..., None] / 2 * np.eye(a.shape[-1], dtype=a.dtype))
+
+
+def solve_triangular(a: Array, b: Array, *, lower: bool, transpose: bool = False, unit_diagonal: bool = False) -> Array:
+    """The solution of `a @ x = b`, or of `a.T @ x = b`; reads one triangle of `a`. The stacks broadcast."""
+    try:
+        by_scipy = importlib.import_module("scipy.linalg").solve_triangular
+    except ImportError:
+        triangle = (np.tril if lower else np.triu)(a, (-1 if lower else 1) if unit_diagonal else 0)
+        if unit_diagonal:
+            triangle = triangle + np.eye(a.shape[-1], dtype=a.dtype)
+        return np.asarray(np.linalg.solve(transposed(triangle) if transpose else triangle, b))
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.empty((*stack, *b.shape[-2:]), np.result_type(a, b))
+    if not out.size:
+        return out
+    matrices, sides = np.broadcast_to(a, (*stack, *a.shape[-2:])), np.broadcast_to(b, out.shape)
+    for at in np.ndindex(stack):
+        out[at] = by_scipy(
+            matrices[at], sides[at], trans=int(transpose), lower=lower, unit_diagonal=unit_diagonal, check_finite=False
+        )
+    return out
+
+
+def scipy_linalg(purpose: str) -> Any:
+    """The module `scipy.linalg`. Raises: Unsupported when SciPy is not installed."""
+    try:
+        return importlib.import_module("scipy.linalg")
+    except ImportError:
+        raise Unsupported(f"{purpose} needs SciPy: pip install ocannl-core[linalg]") from None

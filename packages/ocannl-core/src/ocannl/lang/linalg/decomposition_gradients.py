@@ -1,0 +1,63 @@
+"""Gradients of decompositions, as functions of NumPy arrays: the gradient of the packed results, these results, and the
+matrix.
+
+Products with reciprocals of differences of equal eigenvalues or singular values count as 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ocannl.lang.linalg.arrays import Array, lower_half, solve_triangular, symmetric_part, transposed
+
+
+def cholesky(g: Array, l: Array, a: Array) -> tuple[Array]:
+    """`sym(l**-T @ phi(l.T @ g) @ l**-1)`, where `phi` is the lower triangle with half of the diagonal."""
+    inner = lower_half(transposed(l) @ np.tril(g))
+    left = solve_triangular(l, inner, lower=True, transpose=True)
+    return (symmetric_part(transposed(solve_triangular(l, transposed(left), lower=True, transpose=True))),)
+
+
+def eigh(g: Array, packed: Array, a: Array) -> tuple[Array]:
+    """`sym(v @ (diag(g_w) + f * (v.T @ g_v)) @ v.T)` with `f[i, j] = 1 / (w[j] - w[i])`."""
+    w, v, g_w, g_v = packed[..., 0, :], packed[..., 1:, :], g[..., 0, :], g[..., 1:, :]
+    inner = _quotient(transposed(v) @ g_v, w[..., None, :] - w[..., :, None])
+    inner = inner + g_w[..., None, :] * np.eye(w.shape[-1], dtype=w.dtype)
+    return (symmetric_part(v @ inner @ transposed(v)),)
+
+
+def svd(g_u: Array, g_s: Array, g_vh: Array, u: Array, s: Array, vh: Array) -> tuple[Array]:
+    v, g_v, rows, columns = transposed(vh), transposed(g_vh), s[..., :, None], s[..., None, :]
+    difference = (columns - rows) * (columns + rows)
+    of_u = _quotient(transposed(u) @ g_u - transposed(g_u) @ u, difference) * columns
+    of_v = _quotient(transposed(v) @ g_v - transposed(g_v) @ v, difference) * rows
+    inner = of_u + of_v + g_s[..., None, :] * np.eye(s.shape[-1], dtype=s.dtype)
+    outside_u = _quotient(g_u - u @ (transposed(u) @ g_u), columns)
+    outside_v = _quotient(g_v - v @ (vh @ g_v), columns)
+    return (u @ inner @ vh + outside_u @ vh + u @ transposed(outside_v),)
+
+
+def qr(g_q: Array, g_r: Array, q: Array, r: Array, a: Array) -> tuple[Array]:
+    """Of a wide matrix `[x y] = q @ [s t]`: that of `x = q @ s`, where `g_q` includes `y @ g_t.T`, and that of `y`."""
+    k, g_r = q.shape[-1], np.triu(g_r)
+    g_t = g_r[..., k:]
+    g_x = _tall_qr(g_q + a[..., k:] @ transposed(g_t), g_r[..., :k], q, r[..., :k])
+    return (np.concatenate([g_x, q @ g_t], -1),)
+
+
+def _tall_qr(g_q: Array, g_r: Array, q: Array, r: Array) -> Array:
+    m = r @ transposed(g_r) - transposed(g_q) @ q
+    right = g_q + q @ (np.tril(m) + transposed(np.tril(m, -1)))
+    return transposed(solve_triangular(r, transposed(right), lower=False))
+
+
+def lu(g_l: Array, g_u: Array, p: Array, l: Array, u: Array) -> tuple[Array]:
+    """`p @ l**-T @ (tril(l.T @ g_l, -1) + triu(g_u @ u.T)) @ u**-T`."""
+    inner = np.tril(transposed(l) @ g_l, -1) + np.triu(g_u @ transposed(u))
+    left = solve_triangular(l, inner, lower=True, transpose=True, unit_diagonal=True)
+    return (p @ transposed(solve_triangular(u, transposed(left), lower=False)),)
+
+
+def _quotient(numerator: Array, denominator: Array) -> Array:
+    is_regular = denominator != 0
+    return np.where(is_regular, numerator / np.where(is_regular, denominator, 1), 0)
