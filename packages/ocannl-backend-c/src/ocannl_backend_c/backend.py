@@ -24,6 +24,8 @@ class CBackend(NativeBackend):
 
     __slots__ = ()
 
+    source_suffix = ".c"
+
     @property
     def name(self) -> str:
         return "c"

@@ -25,6 +25,8 @@ class LlvmBackend(NativeBackend):
 
     __slots__ = ()
 
+    source_suffix = ".ll"
+
     @property
     def name(self) -> str:
         return "llvm"

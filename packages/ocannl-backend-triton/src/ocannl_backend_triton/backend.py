@@ -33,6 +33,8 @@ class TritonBackend:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
+    source_suffix = ".py"
+
     @property
     def name(self) -> str:
         return "triton"

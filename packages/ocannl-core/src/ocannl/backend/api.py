@@ -216,6 +216,14 @@ class Tunable(Protocol):
         ...
 
 
+@runtime_checkable
+class HasSourceSuffix(Protocol):
+    """A backend that names the language of its generated source by the suffix of files, such as `.c`."""
+
+    @property
+    def source_suffix(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class BackendInfo:
     """The descriptor of a plugin; creating it must not import expensive modules.

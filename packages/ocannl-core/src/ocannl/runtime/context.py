@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
@@ -68,11 +69,16 @@ class Context:
 
     # --------------------------------------------------------------------------------------------- tensor-level API
 
-    def compile(self, code: object, name: str | None = None, keep: object = ()) -> Routine:
-        """Compiles code to a routine. `keep` lists tensors or nodes to keep readable afterwards."""
+    def compile(
+        self, code: object, name: str | None = None, keep: object = (), *, save_text: str | PathLike[str] | None = None
+    ) -> Routine:
+        """Compiles code to a routine. `keep` lists tensors or nodes to keep readable afterwards; `save_text` is a folder
+        for text files with the assignments, the program after each pass and the generated source."""
         if name is not None and not isinstance(name, str):
             raise CodeError(f"the name of a routine must be a string, not {name!r}")
         (result,) = self._compile_all([elaborate(code)], [name], keep)
+        if save_text is not None:
+            result.save_text(save_text)
         return result
 
     def compile_all(self, codes: Iterable[object], keep: object = ()) -> list[Routine]:

@@ -7,6 +7,8 @@ import operator
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import numpy as np
@@ -21,6 +23,7 @@ from ocannl.runtime.context_protocol import ExecutionContext
 from ocannl.runtime.host_calls import PartsEntry
 from ocannl.runtime.profile import Profile, profile
 from ocannl.runtime.program import Program, Stages
+from ocannl.runtime.saved_text import save_text
 from ocannl.runtime.trace import with_trace
 
 if TYPE_CHECKING:
@@ -146,6 +149,11 @@ class Routine:
     def stages(self) -> Stages:
         """Returns the printed program as lowered and after each pass, keyed by the name of the pass."""
         return self._program.stages
+
+    def save_text(self, folder: str | PathLike[str]) -> list[Path]:
+        """Writes the assignments, the program after each pass and the generated source to files in a folder, named
+        after the routine. Returns the paths."""
+        return save_text(self._program, self._context.backend, folder)
 
     def profile(self, calls: int = 10, **symbols: Any) -> Profile:
         """Measures the time and memory traffic of each loop nest, or part of one, over a number of calls. All arrays

@@ -14,7 +14,7 @@ Indices = frozenset[int]
 ContractionTree = int | tuple["ContractionTree", "ContractionTree"]
 """An operand, or two subtrees whose values are multiplied, and summed over the indices that nothing else has."""
 
-MAX_DP_OPERANDS = 8
+MAX_DP_OPERANDS = 7
 """Operands up to which dynamic programming over all subsets takes milliseconds."""
 
 CELL_COST = 4

@@ -28,6 +28,7 @@ from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.assignments import store_value, write_assignment
 from ocannl.lang.record.code import Code, Heading, Step, recorder
 from ocannl.lang.record.statement import Statement
+from ocannl.lang.record.threefry_assignment import assign_threefry, threefry_sign
 
 P = ParamSpec("P")
 Entry = Any  # Tensor | Statement | Code | (text of a heading, entries)
@@ -105,6 +106,8 @@ class Recording(Code):
     def assign_item(self, lhs: Tensor, key: object, value: object) -> None:
         if key is Ellipsis:
             store_value(self, lhs, value)
+        elif sign := threefry_sign(key):
+            assign_threefry(self, lhs, sign, value)
         elif isinstance(key, tuple) and len(key) == 2:
             write_assignment(self, lhs, *parse_assignment(key[0]), value, key[1])
         elif isinstance(key, str):
@@ -194,7 +197,7 @@ class comment:
         self.parts = parts
 
     def _text(self) -> str:
-        return " ".join(p.label if isinstance(p, Tensor) else str(p) for p in self.parts)
+        return " ".join(p.label if isinstance(p, Tensor | TNode) else str(p) for p in self.parts)
 
     def __enter__(self) -> None:
         active = recorder.get()
