@@ -6,6 +6,7 @@ import numpy as np
 
 from ocannl.lang.declare.elementwise_samples import ELEMENTWISE_SAMPLES
 from ocannl.lang.declare.indexing_samples import INDEXING_SAMPLES
+from ocannl.lang.declare.layout_samples import LAYOUT_SAMPLES
 from ocannl.lang.declare.loss_samples import LOSS_SAMPLES
 from ocannl.lang.declare.samples import Draw, Sample, sample
 from ocannl.lang.declare.statistics_samples import STATISTICS_SAMPLES
@@ -29,7 +30,7 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     **dict.fromkeys(("log", "log2", "sqrt", "recip", "recip_sqrt", "log1p"), (sample(POSITIVE),)),
     **dict.fromkeys(("div", "pow"), (sample(POSITIVE, Draw(0.5, 2.0, (3,))), sample(POSITIVE, 2.0))),
     **dict.fromkeys(("softmax", "log_softmax", "logsumexp"), (sample(CLASSES), sample(ANY, "ij => i"))),
-    **dict.fromkeys(("cumsum", "cummax", "cummin", "argmax", "argmin", "flip"), (sample(LINE),)),
+    **dict.fromkeys(("cumsum", "cummax", "cummin", "argmax", "argmin"), (sample(LINE),)),
     **dict.fromkeys(("count_nonzero", "any", "all"), (sample(MASKS, "ij => i"), sample(MASKS))),
     **dict.fromkeys(("and_", "or_"), (sample(MASKS, 1.0 - MASKS),)),
     "not_": (sample(MASKS),),
@@ -61,9 +62,9 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     "dropout": (sample(LINE, 0.5, key="noise", counter=0),),
     "threefry4x32": (sample(COUNTERS, COUNTERS),),
     **dict.fromkeys(("threefry4x32_12", "threefry4x32_20"), (sample(*[COUNTERS] * 9),)),
-    "roll": (sample(LINE, 1),),
     "take": (sample(Draw(dims=(3, 2)), IDS),),
     "pick": (sample(LINE, 2),),
+    **LAYOUT_SAMPLES,
     **LOSS_SAMPLES,
     **STATISTICS_SAMPLES,
     "matmul": (sample(MAP, Draw(dims=(3,))),),

@@ -6,16 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.logic import EQUAL, Logic, einsum
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Label, RowSpec, ShapeSpec, Spec
-from ocannl.ir.ops import ADD, MAX, MIN, Op
+from ocannl.ir.ops import MAX, MIN, Op
 from ocannl.ir.precision import int32
 from ocannl.lang.core.context_vars import composite
-from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.symbolic_terms import Term
@@ -61,77 +58,6 @@ def rename_axis(shape: ShapeSpec, old: str, new: str) -> ShapeSpec:
     return ShapeSpec(*(row(r) for _, r in shape.rows))
 
 
-Formula = Callable[[Term, Term, Term, int], Term]
-
-
-def _walk_axis(
-    axes: ReducedAxes, axis: str, title: str, op: Op, formula: Formula, *, preserves_type: bool = False
-) -> Tensor:
-    """Reduces over the source positions of an axis, for each target position, by `op`.
-
-    `formula` maps a value, its source position, the target position and the size of the axis to a term. With
-    `preserves_type`, which suits operations that only move cells, integers and truth values keep their type.
-    """
-    positions, target_axis = indices(), f"{axis}'"  # no user can write such a name
-    operand = axes.logic.spec.operands[0]
-    spec = Spec((operand, axis_spec(axis), axis_spec(target_axis)), rename_axis(operand, axis, target_axis))
-
-    def combine(v: Term, source: Term, target: Term) -> Term:
-        return formula(v, source, target, positions.dims[0])
-
-    kind = axes.x.typing.current if preserves_type and not axes.x.typing.is_float else None
-    logic, weak = einsum(spec), frozenset({1, 2})
-    result_type = ResultType(kind, weak_operands=weak)
-    operation = contraction(title, logic, combine, op, result_type=result_type, sizes=axes.sizes)
-    return apply(operation, [axes.x, positions, positions], captures=axes.captures)
-
-
-# --- permutations ----------------------------------------------------------------------------------------------------
-
-
-@composite
-def flip(x: object, spec: str | None = None, **names: Any) -> Tensor:
-    """Reverses one axis: the axis that the spec removes, or the only output axis.
-
-        oc.flip(x, "...|t,c => ...|c")  # along t
-
-    Shapes: those of `x`.
-    Grad:   `g`, reversed.
-    Raises: CodeError unless the spec removes exactly one axis; ShapeError.
-    """
-    axes, axis = single_axis(x, spec, names, "flip")
-
-    def reversed_cell(v: Term, source: Term, target: Term, size: int) -> Term:
-        return _select_at(v, source + target, size - 1)
-
-    return _walk_axis(axes, axis, "flip", ADD, reversed_cell, preserves_type=True)
-
-
-@composite
-def roll(x: object, shift: int, spec: str | None = None, **names: Any) -> Tensor:
-    """Rotates one axis by `shift` cells towards its end: the axis that the spec removes, or the only output axis.
-
-        oc.roll(x, 1, "...|t,c => ...|c")  # along t
-
-    Shapes: those of `x`.
-    Grad:   `g`, rotated by `-shift`.
-    Raises: CodeError unless the spec removes exactly one axis and the shift is an integer; ShapeError.
-    """
-    if is_bool(shift) or not isinstance(shift, int | np.integer):
-        raise CodeError(f"the shift of oc.roll must be an integer, not {shift!r}")
-    axes, axis = single_axis(x, spec, names, "roll")
-
-    def rotated_cell(v: Term, source: Term, target: Term, size: int) -> Term:
-        offset = int(shift) % max(size, 1)
-        return _select_at(v, target - source, offset) + _select_at(v, target - source, offset - size)
-
-    return _walk_axis(axes, axis, "roll", ADD, rotated_cell, preserves_type=True)
-
-
-def _select_at(v: Term, position: Term, wanted: int) -> Term:
-    return term("where", term("eq", position, wanted), v, 0)
-
-
 def _define_arg_extreme(name: str, op: Op, doc: str) -> Callable[..., Tensor]:
     def arg(x: object, spec: str | None = None, **names: Any) -> Tensor:
         axes, axis = single_axis(x, spec, names, name)
@@ -167,5 +93,3 @@ _NO_INDEX = 2**31 - 1
 
 argmax = _define_arg_extreme("argmax", MAX, "largest value")
 argmin = _define_arg_extreme("argmin", MIN, "smallest value")
-
-REGISTRY.update(flip=flip, roll=roll)

@@ -38,10 +38,10 @@ def concat(spec: str, *xs: object, label: str | None = None, **names: Any) -> Te
     check_arity(parsed, spec, operands)
     sizes, captures = split_names(parsed, spec, names)
     text = einsum_text("concat", spec, len(operands))
-    return apply(_concatenation("concat", einsum_logic(parsed), text, sizes), operands, captures=captures, label=label)
+    return apply(concatenation("concat", einsum_logic(parsed), text, sizes), operands, captures=captures, label=label)
 
 
-def _concatenation(name: str, logic: Logic, text: str = "", sizes: Mapping[str, int] | None = None) -> Operation:
+def concatenation(name: str, logic: Logic, text: str = "", sizes: Mapping[str, int] | None = None) -> Operation:
     """The operation that copies each operand to its part of the result."""
 
     def forward(s: Slots) -> None:
@@ -89,7 +89,7 @@ def stack(tensors: Any, axis: Kind = "output") -> Tensor:
     names = [f"p{n}" for n in range(len(rows))]
     operands = "; ".join(_NEW_AXIS_SPECS[axis].format(f"{name},") for name in names)
     logic = _stack_logic(f"{operands} => {_NEW_AXIS_SPECS[axis].format('^'.join(names) + ',')}")
-    return apply(_concatenation("stack", logic), rows)
+    return apply(concatenation("stack", logic), rows)
 
 
 @composite

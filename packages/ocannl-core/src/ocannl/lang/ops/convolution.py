@@ -28,7 +28,7 @@ Sizes = int | Sequence[int]
 PADDING = {"none": "<", "same": "="}
 
 
-def _per_axis(axes: Sequence[str], name: str, setting: Sizes) -> list[int]:
+def per_axis(axes: Sequence[str], name: str, setting: Sizes) -> list[int]:
     """The value of a setting for each spatial axis, from one integer or a sequence."""
     sizes: list[Any] = list(setting) if isinstance(setting, list | tuple) else [setting] * len(axes)
     if len(sizes) != len(axes) or any(is_bool(n) or not isinstance(n, int | np.integer) or n < 1 for n in sizes):
@@ -36,11 +36,11 @@ def _per_axis(axes: Sequence[str], name: str, setting: Sizes) -> list[int]:
     return sizes
 
 
-def _windows(axes: Sequence[str], stride: Sizes, dilation: Sizes, padding: str) -> tuple[str, str]:
+def spatial_windows(axes: Sequence[str], stride: Sizes, dilation: Sizes, padding: str) -> tuple[str, str]:
     """The specs of the spatial axes: of the windowed operand, and of the window positions."""
     if not isinstance(padding, str) or padding not in PADDING:
         raise CodeError(f"`padding` is {' or '.join(map(repr, PADDING))}, and not {padding!r}")
-    steps = zip(axes, _per_axis(axes, "stride", stride), _per_axis(axes, "dilation", dilation), strict=True)
+    steps = zip(axes, per_axis(axes, "stride", stride), per_axis(axes, "dilation", dilation), strict=True)
     windowed = (f"{step}*o{a}{PADDING[padding]}+{gap}*k{a}" for a, step, gap in steps)
     return ", ".join(windowed), ", ".join(f"o{a}" for a in axes)
 
@@ -51,7 +51,7 @@ def _convolution(axes: Sequence[str]) -> Callable[..., Tensor]:
     def conv(
         x: object, kernel: object, *, stride: Sizes = 1, dilation: Sizes = 1, padding: str = "none", groups: int = 1
     ) -> Tensor:
-        windowed, positions = _windows(axes, stride, dilation, padding)
+        windowed, positions = spatial_windows(axes, stride, dilation, padding)
         ic, oc, names = _channels(groups)
         x, kernel = embed(x), embed(kernel)
         _check_axes(x, axes, ("channels",))
@@ -67,7 +67,7 @@ def _transposed_convolution(axes: Sequence[str]) -> Callable[..., Tensor]:
     def conv_transpose(
         x: object, kernel: object, *, stride: Sizes = 1, dilation: Sizes = 1, padding: str = "none", groups: int = 1
     ) -> Tensor:
-        windowed, positions = _windows(axes, stride, dilation, padding)
+        windowed, positions = spatial_windows(axes, stride, dilation, padding)
         ic, oc, names = _channels(groups)
         x, kernel = embed(x), embed(kernel)
         _check_axes(x, axes, ("channels",))
@@ -98,9 +98,9 @@ def _pooling(axes: Sequence[str], reduce: Callable[..., Tensor]) -> Callable[...
     def pool(
         x: object, window: Sizes, stride: Sizes | None = None, *, dilation: Sizes = 1, padding: str = "none"
     ) -> Tensor:
-        _per_axis(axes, "window", window)
-        windowed, positions = _windows(axes, window if stride is None else stride, dilation, padding)
-        taps = {f"k{a}": size for a, size in zip(axes, _per_axis(axes, "window", window), strict=True)}
+        per_axis(axes, "window", window)
+        windowed, positions = spatial_windows(axes, window if stride is None else stride, dilation, padding)
+        taps = {f"k{a}": size for a, size in zip(axes, per_axis(axes, "window", window), strict=True)}
         return reduce(x, f"...|{windowed}, ..c.. => ...|{positions}, ..c..", **taps)
 
     return pool
@@ -156,7 +156,7 @@ _MAX_POOLING = {
 _MEAN_POOLING = {"reduction": "mean", "outside": "count as zeros", "grad": "`g / n` to each of the `n` cells"}
 
 
-def _register(
+def register(
     name: str, axes: Sequence[str], function: Callable[..., Tensor], text: str, **descriptions: str
 ) -> Callable[..., Tensor]:
     """Names, documents and registers a public function."""
@@ -168,15 +168,15 @@ def _register(
     return REGISTRY[function.__name__]
 
 
-_SPATIAL_AXES = (("w",), ("h", "w"), ("d", "h", "w"))
+SPATIAL_AXES = (("w",), ("h", "w"), ("d", "h", "w"))
 
-conv1d, conv2d, conv3d = (_register("conv", axes, _convolution(axes), _CONVOLUTION) for axes in _SPATIAL_AXES)
+conv1d, conv2d, conv3d = (register("conv", axes, _convolution(axes), _CONVOLUTION) for axes in SPATIAL_AXES)
 conv_transpose1d, conv_transpose2d, conv_transpose3d = (
-    _register("conv_transpose", axes, _transposed_convolution(axes), _TRANSPOSED) for axes in _SPATIAL_AXES
+    register("conv_transpose", axes, _transposed_convolution(axes), _TRANSPOSED) for axes in SPATIAL_AXES
 )
 max_pool1d, max_pool2d, max_pool3d = (
-    _register("max_pool", axes, _pooling(axes, max_), _POOLING, **_MAX_POOLING) for axes in _SPATIAL_AXES
+    register("max_pool", axes, _pooling(axes, max_), _POOLING, **_MAX_POOLING) for axes in SPATIAL_AXES
 )
 avg_pool1d, avg_pool2d, avg_pool3d = (
-    _register("avg_pool", axes, _pooling(axes, mean), _POOLING, **_MEAN_POOLING) for axes in _SPATIAL_AXES
+    register("avg_pool", axes, _pooling(axes, mean), _POOLING, **_MEAN_POOLING) for axes in SPATIAL_AXES
 )

@@ -8,25 +8,34 @@ from __future__ import annotations
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.ops import (
     activations,
+    adaptive_pooling,
     along_axis,
     casts,
     concat,
     convolution,
+    crops,
     distances,
     einsum,
     elementwise,
     elementwise_losses,
     gathers,
     gelu,
+    grids,
     index_tensors,
     indexing,
+    layout,
     linalg,
     losses,
     margin_losses,
     norms,
     number_functions,
+    padding,
+    patches,
     primitives,
     reductions,
+    repetition,
+    resize,
+    rotations,
     sampling,
     scans,
     scatters,
@@ -39,9 +48,10 @@ from ocannl.lang.ops import (
 from ocannl.lang.ops.methods import attach
 
 REGISTERING_MODULES = (
-    activations, along_axis, casts, concat, convolution, distances, einsum, elementwise, elementwise_losses,
-    gathers, gelu, index_tensors, indexing, linalg, losses, margin_losses, norms, number_functions, primitives,
-    reductions, sampling, scans, scatters, segments, softmax, special_functions, threefry, trigonometry,
+    activations, adaptive_pooling, along_axis, casts, concat, convolution, crops, distances, einsum, elementwise,
+    elementwise_losses, gathers, gelu, grids, index_tensors, indexing, layout, linalg, losses, margin_losses, norms,
+    number_functions, padding, patches, primitives, reductions, repetition, resize, rotations, sampling, scans,
+    scatters, segments, softmax, special_functions, threefry, trigonometry,
 )  # fmt: skip
 """The modules that fill the registry."""
 

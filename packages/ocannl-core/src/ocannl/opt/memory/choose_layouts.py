@@ -11,11 +11,18 @@ from math import inf, prod
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import AccessMode, Buf, Let, Load, MemorySpace, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.loops import AccessMode, BindIndex, Buf, Let, Load, MemorySpace, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
-from ocannl.opt.analysis.nests import AccessTable, bound_names, unit_covering_loops, wrap_in_loops
+from ocannl.opt.analysis.nests import (
+    AccessTable,
+    accessed_buffers,
+    bound_names,
+    leaves,
+    unit_covering_loops,
+    wrap_in_loops,
+)
 from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
 from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, min_cycles
@@ -70,14 +77,17 @@ class _LayoutSearch:
         self.capabilities, self.writers = capabilities, table.writers
         views = Counter(alias_class(buf) for buf in proc.bufs)
         unaliased = {buf for buf in proc.bufs if views[alias_class(buf)] == 1 and sum(n > 1 for n in buf.shape) > 1}
+        groups = [group_of(stmt, self.names) for stmt in proc.body]
+        problems = [None if group is None else tiling_problem(group, capabilities) for group in groups]
+        fixed = _buffers_of_gathers(proc)
         self.layouts: Layouts = {
-            buf: buf.strides for buf in proc.bufs if buf in unaliased and buf.access is AccessMode.TEMP
+            buf: buf.strides
+            for buf in proc.bufs
+            if buf in unaliased and buf.access is AccessMode.TEMP and buf not in fixed
         }
         self.items: list[_Item] = []
         self.accessors: dict[Buf, list[_Item]] = {buf: [] for buf in self.layouts}
-        for position, stmt in enumerate(proc.body):
-            group = group_of(stmt, self.names)
-            problem = tiling_problem(group, capabilities) if group is not None else None
+        for position, (group, problem) in enumerate(zip(groups, problems, strict=True)):
             if group is None or problem is None:
                 continue
             bufs = dict.fromkeys(ref.buf for ref in (*group.reads, *group.writes))
@@ -265,6 +275,12 @@ def _reduction_terms(group: FusionGroup) -> int:
     """Returns the number of terms of all reductions of the group."""
     terms = [prod([sym.extent for sym in reduction.syms]) for reduction in group.reductions]
     return prod([sym.extent for sym in group.syms]) * sum(terms)
+
+
+def _buffers_of_gathers(proc: Proc) -> set[Buf]:
+    """The arrays of statements with indirect indices: the cost model does not see them, and they keep their layouts."""
+    gathers = (stmt for stmt in proc.body if any(isinstance(leaf, BindIndex) for leaf in leaves((stmt,))))
+    return {buf for stmt in gathers for bufs in accessed_buffers(stmt) for buf in bufs}
 
 
 def _is_read_often(buf: Buf, group: FusionGroup) -> bool:
