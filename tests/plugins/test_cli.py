@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -74,18 +75,42 @@ def test_the_version(ocannl):
 
 
 def test_operations_are_listed_by_parts_of_their_names(ocannl):
-    done = ocannl("ops", "softmax", "conv?d")
+    done = ocannl("ops", "LOG_softmax", "OC.Softmax", "Conv?D")
     calls = [line.partition("(")[0] for line in done.stdout.splitlines()[1:]]
-    assert calls == ["oc.conv1d", "oc.conv2d", "oc.conv3d", "oc.log_softmax", "oc.softmax"]
+    expected = ["oc.conv1d", "oc.conv2d", "oc.conv3d", "oc.log_softmax", "oc.softmax"]
+    assert [call for call in calls if not call.startswith("oc.softmax_")] == expected
     assert "oc.softmax(x, spec: str | None = None, **names: Any)\t`exp(x) / sum(exp(x))` over" in done.stdout
-    assert ocannl("ops", "cosine").stdout == "operation\tabout\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("Sigmoidal", "did you mean `sigmoid`"),
+        ("zzzz", "`ocannl ops` lists all operations"),
+    ],
+)
+def test_an_unknown_operation_is_an_error(ocannl, name, advice):
+    done = ocannl("ops", "relu", name)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"UnknownName: no operation matches `{name}`; {advice}")
+
+
+def test_generated_text_is_written_to_a_folder(ocannl, tmp_path):
+    folder = tmp_path / "a" / "b"
+    done = ocannl("ops", "relu6", "--generate", "json", "--output", str(folder))
+    assert done.stdout.split() == [str(folder / "ocannl.json")]
+    (operation,) = json.loads((folder / "ocannl.json").read_text(encoding="utf-8"))["operations"]
+    assert operation["call"] == "oc.relu6"
+    assert ocannl("ops", "relu6", "--output", str(folder)).stdout.split() == [str(folder / "ocannl.md")]
+    assert "## relu6\n" in (folder / "ocannl.md").read_text(encoding="utf-8")
 
 
 def test_generated_source_is_printed(ocannl):
     done = ocannl("ops", "oc.take", "--generate", "functions")
     assert "\ndef take(t: object, ids: object, *, label: str | None = None) -> Tensor:\n" in done.stdout
     done = ocannl("ops", "--generate", "nothing")
-    assert done.stderr == "PluginError: unknown generator `nothing`; there are functions, methods, reference\n"
+    generators = "functions, methods, json, peers, reference"
+    assert done.stderr == f"PluginError: unknown generator `nothing`; there are {generators}\n"
     assert (done.returncode, done.stdout) == (1, "")
 
 

@@ -164,7 +164,7 @@ def test_package_operations_are_listed_and_broken_packages_reported(good_and_bro
 
 
 def test_operations_are_listed_with_problems(good_and_broken: Packages, capsys: pytest.CaptureFixture[str]) -> None:
-    ops.command(["pow", "*square", "tanh"])
+    ops.command(["POW", "ops.Square", "oc.tanh"])
     stdout, stderr = capsys.readouterr()
     assert stdout.splitlines() == [
         "operation\tabout",

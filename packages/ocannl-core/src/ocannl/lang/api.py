@@ -13,6 +13,7 @@ from ocannl.lang.core.literals import batch
 from ocannl.lang.core.parameter import param
 from ocannl.lang.core.symbols import Symbol, symbol
 from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.declare import builtin_declarations
 from ocannl.lang.declare.defop import defop
 from ocannl.lang.ops import functions
 from ocannl.lang.ops.functions import *  # noqa: F403
@@ -21,6 +22,8 @@ from ocannl.lang.record.assignments import assign
 from ocannl.lang.record.code import Code, seq
 from ocannl.lang.record.recorder import cd, comment
 from ocannl.lang.shape_check import infer, shape_of
+
+builtin_declarations.attach()
 
 
 def forward(*tensors: Tensor) -> Code:

@@ -12,14 +12,11 @@ from inspect import Parameter
 from typing import Any
 
 from ocannl.base.errors import PluginError
-from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.declare import installed_operations
-from ocannl.lang.declare.builtin_samples import SAMPLES
-from ocannl.lang.declare.declaration import POSITIONAL, Declaration
-from ocannl.lang.declare.samples import Draw, Sample
-from ocannl.lang.ops import functions
-from ocannl.lang.ops.methods import METHODS, Methods
+from ocannl.lang.declare.builtin_declarations import builtin_functions
+from ocannl.lang.declare.declaration import Declaration
+from ocannl.lang.declare.samples import Sample
 from ocannl.lang.ops.primitives import LABEL
 
 
@@ -37,6 +34,10 @@ class OperationRow:
         return self.call.rpartition(".")[2]
 
     @property
+    def declaration(self) -> Declaration:
+        return declaration_of(self.function)
+
+    @property
     def is_method(self) -> bool:
         return self.call.startswith("x.")
 
@@ -52,26 +53,20 @@ class OperationRow:
 
 def catalogue() -> tuple[OperationRow, ...]:
     """The operations of the language."""
-    calls = {f"oc.{name}": REGISTRY[name] for name in functions.__all__}
-    calls |= {f"x.{name}": getattr(Methods, name) for name in sorted(METHODS) if name not in functions.__all__}
     return tuple(
-        OperationRow(call, function, inspect.signature(function, eval_str=True), _samples_of(call, function))
-        for call, function in calls.items()
+        OperationRow(call, function, inspect.signature(function, eval_str=True), declaration_of(function).samples)
+        for call, function in builtin_functions().items()
     )
 
 
-def _samples_of(call: str, function: Callable[..., Any]) -> tuple[Sample, ...]:
-    """The samples in the table, or one call with a random operand for each required positional parameter."""
-    name = call.rpartition(".")[2]
-    if name in SAMPLES:
-        return SAMPLES[name]
-    required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
-    return (Sample(tuple(Draw() for p in required if p.kind in POSITIONAL), {}),)
+def declaration_of(function: Callable[..., Any]) -> Declaration:
+    declaration: Declaration = function.declaration  # type: ignore[attr-defined]
+    return declaration
 
 
 def row_of_declaration(call: str, operation: Callable[..., Any]) -> OperationRow:
     """The row of an operation declared by `oc.defop`."""
-    declaration: Declaration = operation.declaration  # type: ignore[attr-defined]
+    declaration = declaration_of(operation)
     parameters = [
         p.replace(annotation=object) if p.name in declaration.inputs and p.annotation is p.empty else p
         for p in declaration.signature.parameters.values()

@@ -26,6 +26,7 @@ from ocannl.lang.declare.axes import with_earlier_outputs
 from ocannl.lang.declare.conditions import Arguments, Condition
 from ocannl.lang.declare.declaration import Declaration
 from ocannl.lang.declare.declaration_builder import DefopArguments, build_declaration
+from ocannl.lang.declare.declaration_sections import documented
 from ocannl.lang.declare.rules import bind_rules
 from ocannl.lang.declare.samples import Sample
 from ocannl.lang.declare.settings import Default, Setting, resolve_defaults
@@ -102,7 +103,7 @@ def _public_function(declared: Declaration) -> Callable[..., Any]:
             return formulas[0] if len(formulas) == 1 else tuple(formulas)
         return _apply(declared, declared.bind(args, settings, embed), label)
 
-    call.__doc__ = declared.doc
+    call.__doc__ = documented(declared)
     call.__name__ = call.__qualname__ = declared.name
     call.__signature__ = declared.signature  # type: ignore[attr-defined]
     call.declaration = declared  # type: ignore[attr-defined]

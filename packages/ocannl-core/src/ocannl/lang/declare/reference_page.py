@@ -12,6 +12,7 @@ import numpy as np
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.declare.catalogue import OperationRow, operands
 from ocannl.lang.declare.declaration import POSITIONAL, Declaration
+from ocannl.lang.declare.declaration_sections import SECTION, SECTION_TITLES, sections_of
 from ocannl.lang.declare.samples import Draw, Sample
 from ocannl.lang.declare.signature_text import literal, parameters, unqualified
 
@@ -28,8 +29,6 @@ row.
 {BEGIN}
 ```
 """
-SECTION_TITLES = ("Shapes", "Takes", "Needs", "Grad", "NaN", "Raises", "Source")
-SECTION = re.compile(rf"^({'|'.join(SECTION_TITLES)}): +", re.MULTILINE)
 INDENTED = re.compile(r"(?:^    .*\n?)+", re.MULTILINE)
 MAX_LITERAL_NUMBERS = 9  # longer arrays are shown as np.linspace
 
@@ -50,21 +49,10 @@ def _doc_parts(row: OperationRow) -> tuple[str, str]:
     """The description, and the list of titled sections; a declaration supplies sections missing in the docstring."""
     paragraph, *fields = SECTION.split(row.doc)
     declaration: Declaration | None = getattr(row.function, "declaration", None)
-    declared = _sections_of_declaration(declaration) if declaration else {}
+    declared = sections_of(declaration) if declaration else {}
     sections = declared | dict(zip(fields[::2], fields[1::2], strict=True))
     items = [f"* {title}: {' '.join(sections[title].split())}" for title in SECTION_TITLES if sections.get(title)]
     return _fence_code(paragraph.strip()), "\n".join(items)
-
-
-def _sections_of_declaration(declaration: Declaration) -> dict[str, str]:
-    shapes = [f"`{shape}`" for shape in dict.fromkeys(declaration.shapes) if isinstance(shape, str)]
-    takes = [
-        f"`{name}`: {f'{parameter.count}, each ' * (name == declaration.variadic)}{' or '.join(parameter.kinds)}"
-        for name, parameter in declaration.inputs.items()
-    ]
-    needs = [f"`{condition.text}`" for condition in declaration.where]
-    sections = {"Shapes": shapes, "Takes": takes, "Needs": needs}
-    return {title: f"{'; '.join(items)}." for title, items in sections.items() if items}
 
 
 def _fence_code(text: str) -> str:

@@ -14,6 +14,7 @@ from ocannl.base.errors import PluginError
 from ocannl.lang.declare import stubs
 from ocannl.lang.declare.catalogue import OperationRow
 from ocannl.lang.declare.installed_operations import distribution_of
+from ocannl.lang.declare.operations_json import operations_json
 from ocannl.lang.declare.peer_names import peers
 from ocannl.lang.declare.reference_page import reference
 
@@ -23,9 +24,16 @@ Generator = Callable[[Sequence[OperationRow]], str]
 GENERATORS: dict[str, Generator] = {
     "functions": stubs.functions,  # lang/ops/functions.pyi
     "methods": stubs.methods,  # lang/ops/methods.pyi
+    "json": operations_json,  # described by operations.schema.json
     "peers": peers,  # the table of names in docs/operations.md
     "reference": reference,  # docs/reference.md
 }
+
+SUFFIXES = {"functions": ".pyi", "methods": ".pyi", "json": ".json", "peers": ".md", "reference": ".md"}
+"""The suffixes of files with generated text; `.txt` for the generators of packages."""
+
+LANGUAGE_ONLY = ("functions", "methods", "peers")
+"""Generators whose text is about the language, and not about the operations of packages."""
 
 
 def generator(name: str) -> Generator:

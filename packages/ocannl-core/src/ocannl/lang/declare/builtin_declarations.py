@@ -1,0 +1,114 @@
+"""The declarations of the built-in operations, as data: `oc.conv2d.declaration`.
+
+Signatures, documentation and shape rules are those of the functions, whose positional parameters of type `object` are
+the inputs. Tables add the types of inputs, the documentation of settings, and conditions.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from inspect import Parameter
+from typing import Any, get_args, get_origin
+
+from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.declare.builtin_conditions import CONDITIONS, INPUTS, LISTS
+from ocannl.lang.declare.builtin_samples import SAMPLES
+from ocannl.lang.declare.builtin_settings import setting_doc
+from ocannl.lang.declare.declaration import POSITIONAL, Declaration
+from ocannl.lang.declare.inputs import Input
+from ocannl.lang.declare.outputs import Output
+from ocannl.lang.declare.samples import Draw, Sample
+from ocannl.lang.declare.settings import Setting
+from ocannl.lang.ops import functions
+from ocannl.lang.ops.methods import METHODS, Methods
+
+SETTINGS_OF_ANY_TYPE = ("dtype", "counter")
+SHAPES = re.compile(r"^Shapes: +`([^`]*=>[^`]*)`", re.MULTILINE)
+
+
+def builtin_functions() -> dict[str, Callable[..., Any]]:
+    """The operations of the language by spelling: functions, and methods without a function of their name."""
+    calls = {f"oc.{name}": REGISTRY[name] for name in functions.__all__}
+    return calls | {f"x.{name}": getattr(Methods, name) for name in sorted(METHODS) if name not in functions.__all__}
+
+
+def attach() -> None:
+    """Gives every function and method of the language its declaration."""
+    for call, function in builtin_functions().items():
+        function.declaration = BuiltinDeclaration(call.rpartition(".")[2], function)  # type: ignore[attr-defined]
+    for name, operation in METHODS.items():
+        if name in functions.__all__:
+            getattr(Methods, name).declaration = REGISTRY[operation].declaration  # type: ignore[attr-defined]
+
+
+class BuiltinDeclaration(Declaration):
+    """The declaration of a function of the language, computed at the first use: most programs read none."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.__dict__["_source"] = (name, function)
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_") or "signature" in self.__dict__:
+            raise AttributeError(attribute)
+        self.__dict__.update(vars(builtin_declaration(*self.__dict__["_source"])))
+        return getattr(self, attribute)
+
+
+def builtin_declaration(name: str, function: Callable[..., Any]) -> Declaration:
+    signature = inspect.signature(function, eval_str=True)
+    parameters = [p for p in signature.parameters.values() if p.name not in ("self", "label")]
+    inputs = {p.name: _input(name, p) for p in parameters if _is_input(p)}
+    settings = {p.name: _setting(name, p) for p in parameters if p.name not in inputs}
+    receiver = {"x": Input()} if "self" in signature.parameters else {}
+    doc = inspect.getdoc(function) or ""
+    return Declaration(
+        name=name,
+        namespace="",
+        signature=signature.replace(parameters=[*_receivers(receiver), *parameters]),
+        inputs=receiver | inputs,
+        settings=settings,
+        results=_results(signature.return_annotation),
+        shape="".join(SHAPES.findall(doc)[:1]) or None,
+        where=CONDITIONS.get(name, ()),
+        samples=_samples(name, parameters, bool(receiver)),
+        doc=doc,
+        rules=None,
+    )
+
+
+def _is_input(p: Parameter) -> bool:
+    is_operand = p.annotation is object and p.kind in (*POSITIONAL, Parameter.VAR_POSITIONAL)
+    return (is_operand and p.name not in SETTINGS_OF_ANY_TYPE) or p.name in LISTS
+
+
+def _input(name: str, p: Parameter) -> Input:
+    if p.name in LISTS:
+        return Input(count=LISTS[p.name])
+    return INPUTS.get(name, {}).get(p.name, Input())
+
+
+def _setting(name: str, p: Parameter) -> Setting:
+    kind = Any if p.annotation is object else p.annotation
+    return Setting(kind, p.default, setting_doc(name, p.name))
+
+
+def _receivers(receiver: dict[str, Input]) -> Iterator[Parameter]:
+    for name in receiver:
+        yield Parameter(name, Parameter.POSITIONAL_ONLY, annotation=object)
+
+
+def _results(annotation: Any) -> dict[str, Output]:
+    """One result, or those of a tuple."""
+    results = [kind for kind in get_args(annotation) if kind is Tensor] if get_origin(annotation) is tuple else []
+    return {f"v{n}": Output() for n in range(1, len(results) + 1)} if len(results) > 1 else {"v": Output()}
+
+
+def _samples(name: str, parameters: list[Parameter], is_method: bool) -> tuple[Sample, ...]:
+    """The samples in the table, or one call with a random operand for each required positional parameter."""
+    if name in SAMPLES:
+        return SAMPLES[name]
+    required = [p for p in parameters if p.default is p.empty and p.kind in POSITIONAL]
+    return (Sample((*[Draw()] * is_method, *(Draw() for _ in required)), {}),)
