@@ -42,7 +42,7 @@ ANSWERED: dict[str, str] = {
     # methods of tensors
     "x.reshape(6)": "einsum", "x.reshape(-1, 2)": "einsum", "x.view(6)": "einsum", "x.permute(1, 0)": "einsum",
     "x.transpose(0, 1)": "einsum", "x.swapaxes(0, 1)": "einsum", "x.flatten()": "einsum", "x.ravel()": "einsum",
-    "x.squeeze()": "einsum", "x.unsqueeze(0)": "einsum", "x.expand(2, 2, 3)": "einsum", "x.repeat(2)": "einsum",
+    "x.squeeze()": "einsum", "x.unsqueeze(0)": "einsum", "x.expand(2, 2, 3)": "einsum", "x.repeat(2)": "oc.repeat",
     "x.backward()": "train.grad_update", "x.item()": ".numpy()", "x.tolist()": ".numpy()",
     "x.detach()": "stop_gradient", "x.cpu()": ".numpy()", "x.cuda()": "oc.Context(", "x.to('cuda')": "astype",
     "x.float()": "astype(oc.float32)", "x.half()": "astype(oc.float16)", "x.double()": "astype(oc.float64)",
@@ -56,7 +56,7 @@ ANSWERED: dict[str, str] = {
     "x.clone()": "no copy", "x.copy()": "no copy", "x.contiguous()": "no copy", "x.argsort()": "not provided",
     "w.grad.zero_()": "zero_grads", "x.device": "Context", "x.is_cuda": "Context", "x.name": "t.label",
     "x.gradient": "t.grad", "x.parameters()": "t.params",
-    "x.at": "one_hot", "x.split(2)": "oc.concat", "x.chunk(2)": "oc.concat", "x.block_until_ready()": ".numpy()",
+    "x.at": "one_hot", "x.split(2)": "oc.split", "x.chunk(2)": "oc.chunk", "x.block_until_ready()": ".numpy()",
     # names of the module
     "oc.zeros(3)": "oc.full(0.0", "oc.ones((2, 3))": "oc.full(1.0", "oc.zeros_like(x)": "oc.full(0.0",
     "oc.full_like(x, 2)": "oc.full", "oc.empty(3)": "oc.full", "oc.rand(3)": "oc.uniform", "oc.randn(3)": "oc.normal",
