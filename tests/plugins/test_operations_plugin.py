@@ -76,6 +76,34 @@ def test_operations_of_a_package_may_have_a_namespace(packages: Packages) -> Non
     np.testing.assert_allclose(oc.ops.powers.cube(2.0).numpy(), 8)
 
 
+USED = """
+    import ocannl as oc
+    from ocannl import declare
+
+    @declare.configuration()
+    class Window:
+        factor: float = 2.0
+
+    inner = declare.Part(settings={"window": declare.Setting(Window, Window())}, doc="Dropped.")
+    outer = declare.Part(parts=(inner.keep(doc=False),))
+
+    @oc.defop(parts=[outer])
+    def scaled(x, *, window):
+        def forward(v, v1):    v["=:"] = v1 * window.factor
+        def gradient(g, g1):   g1 += g * window.factor
+        return forward, gradient
+
+    @declare.hookimpl
+    def ocannl_operations():
+        return [scaled]
+"""
+
+
+def test_parts_and_configurations_of_a_package_are_used(packages: Packages) -> None:
+    packages.add("scaled", USED)
+    np.testing.assert_allclose(oc.ops.scaled(3.0).numpy(), 6.0)
+
+
 BROKEN = {
     "import": ("raise RuntimeError('no luck')", "failed with RuntimeError: no luck"),
     "exit": ("raise SystemExit(0)", "failed with SystemExit: 0"),
@@ -101,6 +129,14 @@ BROKEN = {
     "default": (
         GOOD.format(namespace="").replace("cube(x)", "cube(x, *, by: int = 2.5)"),
         "`powers.cube`: by=2.5 is not int",
+    ),
+    "part": (
+        GOOD.format(namespace="") + "    shared = declare.Part(doc='Shared.')\n",
+        "its module declares `shared`, which no operation uses; remove what is not needed",
+    ),
+    "configuration": (
+        GOOD.format(namespace="") + "    @declare.configuration()\n    class Window:\n        size: int = 1\n",
+        "its module declares `Window`, which no operation uses; remove what is not needed",
     ),
     "argument": (GOOD.format(namespace="").replace("operations():", "operations(colour):"), "colour"),
 }
@@ -164,7 +200,7 @@ def test_package_operations_are_listed_and_broken_packages_reported(good_and_bro
 
 
 def test_operations_are_listed_with_problems(good_and_broken: Packages, capsys: pytest.CaptureFixture[str]) -> None:
-    ops.command(["POW", "ops.Square", "oc.tanh"])
+    ops.command(["POW", "ops.Square", "TAN[hH]"])
     stdout, stderr = capsys.readouterr()
     assert stdout.splitlines() == [
         "operation\tabout",

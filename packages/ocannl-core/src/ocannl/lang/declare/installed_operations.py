@@ -13,6 +13,7 @@ from ocannl.base.errors import PluginError
 from ocannl.base.plugins import PROJECT, exception_summary
 from ocannl.lang.declare.declaration import Declaration
 from ocannl.lang.declare.hookspecs import API_VERSION, GROUP, OperationHooks
+from ocannl.lang.declare.use import unused_names
 
 
 def entry_points_by_name() -> dict[str, tuple[EntryPoint, ...]]:
@@ -51,7 +52,8 @@ def load(entries: tuple[EntryPoint, ...]) -> Any:
 def _declared(entry: EntryPoint) -> list[Any]:
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(OperationHooks)
-    manager.register(entry.load(), entry.name)
+    module = entry.load()
+    manager.register(module, entry.name)
     manager.check_pending()
     if not manager.hook.ocannl_operations.get_hookimpls():
         raise PluginError(f"`{entry.value}` implements no hook `ocannl_operations`")
@@ -59,6 +61,10 @@ def _declared(entry: EntryPoint) -> list[Any]:
     for call in operations:
         if not isinstance(getattr(call, "declaration", None), Declaration):
             raise PluginError(f"its hook `ocannl_operations` gives {call!r}, which `oc.defop` has not declared")
+    unused = unused_names(getattr(module, "__dict__", {}), [call.declaration for call in operations])
+    if unused:
+        names = ", ".join(f"`{name}`" for name in unused)
+        raise PluginError(f"its module declares {names}, which no operation uses; remove what is not needed")
     return operations
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping, Sequence
 
 from ocannl.base.errors import CodeError
 from ocannl.lang.declare.configurations import configuration_of
@@ -49,7 +50,14 @@ def _names_read(declared: Declaration) -> set[str]:
     return names | {name for field, name in fields.items() if field in names}
 
 
-def used_parts(declarations: list[Declaration]) -> set[int]:
-    """The identities of all parts that operations contain, directly or inside parts."""
-    parts: list[Part] = [part for declared in declarations for part in declared.parts]
-    return {id(inner) for part in parts for inner in part.contents()}
+def unused_names(module: Mapping[str, object], declarations: Sequence[Declaration]) -> list[str]:
+    """The parts and configurations of a module that none of its operations contains."""
+    parts = {id(inner) for declared in declarations for part in declared.parts for inner in part.contents()}
+    kinds = {id(s.kind) for declared in declarations for s in declared.settings.values()}
+    name_of_module = module.get("__name__")
+    return [
+        name
+        for name, value in module.items()
+        if (isinstance(value, Part) and id(value) not in parts)
+        or (configuration_of(value) and getattr(value, "__module__", "") == name_of_module and id(value) not in kinds)
+    ]
