@@ -94,6 +94,22 @@ def _is_internal(module: str) -> bool:
     return module.startswith(_INTERNAL)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A user's call of a function; as a function itself, its text."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    settings: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__.rstrip("_")
+
+    def __call__(self) -> str:
+        return call_text(self.name, self.args, self.settings)
+
+
 def composite(function: F) -> F:
     """Decorates a function that builds its result from several operations.
 
@@ -103,7 +119,7 @@ def composite(function: F) -> F:
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
         name, first = site().name, next_id()
-        token = enclosing_call.set(enclosing_call.get() or (lambda: call_text(function, args, settings)))
+        token = enclosing_call.set(enclosing_call.get() or Call(function, args, settings))
         try:
             result = function(*args, **settings)
         finally:
@@ -115,13 +131,13 @@ def composite(function: F) -> F:
     return cast("F", call)
 
 
-def call_text(function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> str:
+def call_text(name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> str:
     """A call in source form."""
     arguments = [
         *(argument_text(argument) for argument in args if argument is not None),
-        *(f"{name}={argument_text(value)}" for name, value in settings.items()),
+        *(f"{keyword}={argument_text(value)}" for keyword, value in settings.items()),
     ]
-    return f"{function.__name__.rstrip('_')}({', '.join(arguments)})"
+    return f"{name}({', '.join(arguments)})"
 
 
 def argument_text(argument: Any) -> str:

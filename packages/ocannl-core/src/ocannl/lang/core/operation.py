@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from ocannl.base.config import PRECISION
 from ocannl.base.errors import CodeError, DtypeError
@@ -97,6 +97,7 @@ class Operation:
     result_type: ResultType = PROMOTED
     text: str = ""  # format of the expression: "{0} @ {1}"
     sizes: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True)  # of the call, for inspection
     is_gather: bool = False  # reads operand 1 at computed indices; the sum adds nothing up
 
     @property

@@ -27,6 +27,7 @@ from ocannl.lang.core.dtype_inference import DtypeInference
 from ocannl.lang.core.fans import Weight, record_uses
 from ocannl.lang.core.fill import fill
 from ocannl.lang.core.operation import Operation
+from ocannl.lang.core.operation_call import OperationCall, operation_call
 from ocannl.lang.core.operators import Operators
 from ocannl.lang.record.code import Recorder, recorder
 
@@ -130,6 +131,11 @@ class Tensor(Operators["Tensor"]):
         return self._projections
 
     # --- nodes and names ---------------------------------------------------------------------------------------------
+
+    @property
+    def operation(self) -> OperationCall[Tensor] | None:
+        """The call that computes the tensor, with its operands and settings; None for a leaf."""
+        return None if self.application is None else operation_call(self.application, self.provenance.text)
 
     @property
     def value(self) -> TNode:

@@ -144,6 +144,7 @@ def _apply(declared: Declaration, arguments: Arguments, label: str | None) -> An
             partial(forward, output),
             None if rules.gradient is None else partial(gradient, output),
             sizes=sizes,
+            settings={name: arguments[name] for name in declared.settings},
             result_type=ResultType(
                 kinds[output], weak_operands=frozenset(range(len(operands), len(operands) + output))
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce as fold
 from types import EllipsisType
 from typing import Any
@@ -80,7 +81,8 @@ def einsum(
         text=einsum_text("einsum", spec, len(operands)),
         sizes=sizes,
     )
-    return apply(operation, operands, captures=captures, label=label)
+    settings = {"spec": spec, "reduce": reduce, "combine": combine}
+    return apply(replace(operation, settings=settings), operands, captures=captures, label=label)
 
 
 def einsum_text(name: str, spec: str, operands: int) -> str:

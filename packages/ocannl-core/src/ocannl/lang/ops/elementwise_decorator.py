@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any
@@ -74,7 +74,8 @@ def formula(
                 require_positive(settings.get(name, 1.0), name, body.__name__)
             if any(isinstance(i, Term) for i in inputs):
                 return body(*(i if isinstance(i, Term) else Term(tree_of(i)) for i in inputs), **settings)
-            return apply(built(inputs, settings), [embed(i) for i in inputs], label=label)
+            operation = replace(built(inputs, settings), settings=_with_defaults(signature, settings))
+            return apply(operation, [embed(i) for i in inputs], label=label)
 
         call.__signature__ = _signature(signature)  # type: ignore[attr-defined]
         call.__doc__ = (inspect.getdoc(body) or "").replace(
@@ -84,6 +85,11 @@ def formula(
         return call
 
     return declare
+
+
+def _with_defaults(signature: inspect.Signature, settings: Mapping[str, Any]) -> dict[str, Any]:
+    defaults = {p.name: p.default for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
+    return defaults | {**settings}
 
 
 def require_positive(value: object, name: str, title: str) -> None:
