@@ -47,10 +47,12 @@ for _name, _attached in {"numpy": _value_of, "eval": _value_of, "__array__": _as
     setattr(_Tensor, _name, _attached)
 
 _LAZY = {
-    "declare": "ocannl.lang", "linalg": "", "ops": "", "show_shapes": "ocannl.show.shapes", "testing": "", "train": "",
+    "declare": "ocannl.lang", "fft": "", "linalg": "", "ops": "", "show_shapes": "ocannl.show.shapes", "testing": "",
+    "train": "",
 }  # fmt: skip
 
 if TYPE_CHECKING:
+    from ocannl import fft as fft
     from ocannl import linalg as linalg
     from ocannl import ops as ops
     from ocannl import testing as testing

@@ -1,0 +1,180 @@
+"""Discrete Fourier transforms of one and two axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from ocannl.base.errors import CodeError, ShapeError
+from ocannl.infer.logic import einsum
+from ocannl.infer.spec import ShapeSpec, Spec
+from ocannl.ir.ops import ADD, Domain
+from ocannl.lang.core.host_calls import host_call
+from ocannl.lang.core.literals import is_bool
+from ocannl.lang.core.operation import Operation, ResultType, Slots
+from ocannl.lang.core.tensor import Tensor, apply
+from ocannl.lang.fft.transform_axes import PAIR, TransformAxes, complex_array, pair_array, transform_axes
+from ocannl.lang.linalg.arrays import Array, in_lapack_type
+
+Norm = Literal["backward", "ortho", "forward"]
+ADJOINT_NORM: dict[str, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+AXES = {1: "the last output axis", 2: "the last two output axes"}
+Function = Callable[[Array, tuple[int, ...], Norm], Array]
+
+
+def _define_complex(name: str, number: int, function: Any, adjoint: Any, doc: str) -> Callable[..., Tensor]:
+    def transform(x: object, spec: str | None = None, *, norm: Norm = "backward", label: str | None = None) -> Tensor:
+        _check_norm(name, norm)
+        axes = transform_axes(x, spec, name, number, is_complex=True)
+
+        def forward(pairs: Array) -> Array:
+            return _on_pairs(axes, function, pairs, norm)
+
+        def backward(g: Array) -> Array:
+            return _on_pairs(axes, adjoint, g, ADJOINT_NORM[norm])
+
+        sizes = {PAIR.name: 2, **({axes.pair: 2} if axes.pair else {})}
+        return _apply(name, axes, axes.result(is_complex=True), sizes, forward, backward, label)
+
+    return _documented(
+        transform, name, number, doc, "`..b..|..i..->..o..,n,2 => ..b..|..i..->..o..,n,2`", ",p => ...|c,p"
+    )
+
+
+def _define_real(name: str, number: int, doc: str) -> Callable[..., Tensor]:
+    def transform(x: object, spec: str | None = None, *, norm: Norm = "backward", label: str | None = None) -> Tensor:
+        _check_norm(name, norm)
+        axes = transform_axes(x, spec, name, number, is_complex=False)
+        n, frequency = axes.size(axes.names[-1]), f"{axes.names[-1]}'"
+
+        def forward(x: Array) -> Array:
+            return pair_array(np.fft.rfftn(x, axes=axes.transformed, norm=norm), axes.pair_position)
+
+        def backward(g: Array) -> Array:
+            *others, last = axes.transformed
+            spectrum = complex_array(g, axes.pair_position) * _along(last, g.ndim - 1, _multiplicities(n, 0.5))
+            spectrum = np.fft.ifftn(spectrum, axes=others, norm=ADJOINT_NORM[norm])
+            return np.asarray(np.fft.irfft(spectrum, n, last, ADJOINT_NORM[norm]))
+
+        sizes = {PAIR.name: 2, frequency: n // 2 + 1}
+        return _apply(name, axes, axes.result(is_complex=True, last=frequency), sizes, forward, backward, label)
+
+    return _documented(
+        transform, name, number, doc, "`..b..|..i..->..o..,n => ..b..|..i..->..o..,n//2+1,2`", " => ...|c"
+    )
+
+
+def _define_inverse_real(name: str, number: int, doc: str) -> Callable[..., Tensor]:
+    def transform(
+        x: object, spec: str | None = None, *, n: int | None = None, norm: Norm = "backward", label: str | None = None
+    ) -> Tensor:
+        _check_norm(name, norm)
+        axes = transform_axes(x, spec, name, number, is_complex=True)
+        frequencies, time = axes.size(axes.names[-1]), f"{axes.names[-1]}'"
+        if n is not None and (is_bool(n) or not isinstance(n, int | np.integer) or n < 1):
+            raise CodeError(f"oc.fft.{name}: the size `n` of the result must be a positive integer, not {n!r}")
+        size = 2 * (frequencies - 1) if n is None else int(n)
+        if size < 1 or size // 2 + 1 != frequencies:
+            raise ShapeError(
+                f"oc.fft.{name} of `{axes.x.label}`: {frequencies} frequencies are the transform of "
+                f"{max(2 * frequencies - 2, 1)} or {2 * frequencies - 1} numbers, not of {size}"
+            )
+
+        def forward(pairs: Array) -> Array:
+            *others, last = axes.transformed
+            spectrum = np.fft.ifftn(complex_array(pairs, axes.pair_position), axes=others, norm=norm)
+            return np.asarray(np.fft.irfft(spectrum, size, last, norm))
+
+        def backward(g: Array) -> Array:
+            *others, last = axes.transformed
+            spectrum = np.fft.rfft(g, axis=last, norm=ADJOINT_NORM[norm])
+            spectrum = spectrum * _along(last, g.ndim, _multiplicities(size, 2))
+            spectrum = np.fft.fftn(spectrum, axes=others, norm=ADJOINT_NORM[norm])
+            return pair_array(spectrum, axes.pair_position)
+
+        sizes = {time: size, **({axes.pair: 2} if axes.pair else {})}
+        return _apply(name, axes, axes.result(is_complex=False, last=time), sizes, forward, backward, label)
+
+    return _documented(
+        transform, name, number, doc, "`..b..|..i..->..o..,n//2+1,2 => ..b..|..i..->..o..,n`", ",p => ...|c,p"
+    )
+
+
+def _apply(
+    name: str,
+    axes: TransformAxes,
+    result: ShapeSpec,
+    sizes: dict[str, int],
+    forward: Callable[[Array], Array],
+    backward: Callable[[Array], Array],
+    label: str | None,
+) -> Tensor:
+    spec = Spec((axes.shape,), result)
+
+    def compute(s: Slots) -> None:
+        s.result()[...] = host_call(in_lapack_type(forward), s.operands[0], name=name)
+
+    def differentiate(s: Slots) -> None:
+        gradient = host_call(in_lapack_type(backward), s.gradient(), name=f"{name} gradient")
+        s.operand_gradient(1).write(ADD, False, gradient)
+
+    used = {label: size for label, size in sizes.items() if label in spec.labels()}
+    result_type = ResultType(domain=Domain.FLOAT)
+    operation = Operation(name, einsum(spec), compute, differentiate, result_type=result_type, sizes=used)
+    return apply(operation, [axes.x], label=label)
+
+
+def _on_pairs(axes: TransformAxes, function: Any, pairs: Array, norm: Norm) -> Array:
+    numbers = complex_array(pairs, axes.pair_position)
+    return pair_array(function(numbers, axes=axes.transformed, norm=norm), axes.pair_position)
+
+
+def _multiplicities(n: int, inner: float) -> Array:
+    """A factor for each frequency of `n` real numbers: `inner` for those that stand for two, conjugate numbers."""
+    factors = np.full(n // 2 + 1, inner, np.float32)
+    factors[0] = 1
+    if n % 2 == 0:
+        factors[-1] = 1
+    return factors
+
+
+def _along(axis: int, count: int, factors: Array) -> Array:
+    """The factors along one of `count` axes."""
+    return factors.reshape([-1 if n == axis else 1 for n in range(count)])
+
+
+def _check_norm(name: str, norm: object) -> None:
+    if norm not in ADJOINT_NORM:
+        raise CodeError(f"oc.fft.{name}: `norm` must be 'backward', 'ortho' or 'forward', not {norm!r}"[:200])
+
+
+def _documented(
+    transform: Callable[..., Tensor], name: str, number: int, doc: str, shapes: str, rest: str
+) -> Callable[..., Tensor]:
+    removed = "t" if number == 1 else "t,s"
+    if number == 2:
+        shapes = shapes.replace("..o..,n", "..o..,m,n")
+    transform.__name__ = transform.__qualname__ = name
+    transform.__doc__ = f"""{doc}, along {AXES[number]} or the axes that the spec removes.
+
+        oc.fft.{name}(x, "...|{removed},c{rest}")
+
+    Complex numbers are pairs of the real and imaginary part, along the last output axis.
+
+    Shapes: {shapes}.
+    Grad:   the adjoint transform of `g`.
+    Raises: CodeError for wrong specs and norms; ShapeError.
+    """
+    return transform
+
+
+fft = _define_complex("fft", 1, np.fft.fftn, np.fft.ifftn, "The discrete Fourier transform of complex numbers")
+ifft = _define_complex("ifft", 1, np.fft.ifftn, np.fft.fftn, "The inverse discrete Fourier transform")
+fft2 = _define_complex("fft2", 2, np.fft.fftn, np.fft.ifftn, "The two-dimensional Fourier transform of complex numbers")
+ifft2 = _define_complex("ifft2", 2, np.fft.ifftn, np.fft.fftn, "The inverse two-dimensional Fourier transform")
+rfft = _define_real("rfft", 1, "The Fourier transform of real numbers, for frequencies that are not negative")
+rfft2 = _define_real("rfft2", 2, "The two-dimensional Fourier transform of real numbers, without redundant frequencies")
+irfft = _define_inverse_real("irfft", 1, "The inverse of `rfft`, with `n` results, by default an even number")
+irfft2 = _define_inverse_real("irfft2", 2, "The inverse of `rfft2`, with `n` columns, by default an even number")
