@@ -101,6 +101,18 @@ def test_keyword_arguments_are_passed_on() -> None:
         ),
         (lambda: oc.shape_of(lambda a: None, "3"), "the function returned None instead of a tensor"),
         (lambda: oc.shape_of(lambda a: (a, 3.0), "3"), "the function returned 3.0 instead of a tensor"),
+        (
+            lambda: oc.shape_of(lambda a, b: a, "3"),
+            "oc.shape_of cannot call the function with 1 tensor: missing a required argument: 'b'",
+        ),
+        (
+            lambda: oc.shape_of(lambda a: a, "3", "4"),
+            "oc.shape_of cannot call the function with 2 tensors: too many positional arguments",
+        ),
+        (
+            lambda: oc.shape_of(lambda a: a, "3", width=2),
+            "oc.shape_of cannot call the function with 1 tensor: got an unexpected keyword argument 'width'",
+        ),
         (lambda: oc.shape_of("ij => ji", "2,3"), "oc.shape_of takes a function of tensors, not 'ij => ji'"),
         (
             lambda: oc.shape_of(perceptron(hidden=3, out=4)),
@@ -116,3 +128,11 @@ def test_errors(call: Any, message: str) -> None:
     with pytest.raises(oc.OcannlError) as caught:
         call()
     assert str(caught.value).startswith(message)
+
+
+def test_errors_inside_the_function_are_kept() -> None:
+    def fail(x: oc.Tensor) -> oc.Tensor:
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError, match="mine"):
+        oc.shape_of(fail, "3")

@@ -387,6 +387,21 @@ AXIS = "an axis is a size"
         (oc.DataError, "oc.arange takes the number of its elements, at most 2**31, not -1", lambda: oc.arange(-1)),
         (oc.DataError, "oc.arange takes the number of its elements, at most 2**31, not 2.0", lambda: oc.arange(2.0)),
         (oc.CodeError, "oc.init takes a function of index arrays, not 3", lambda: oc.init(3)),
+        (
+            oc.ArgumentError,
+            "oc.init calls its function with an index array for each axis, here 2: too many positional arguments",
+            lambda: oc.init(lambda i: i, o=[2, 3]).numpy(),
+        ),
+        (
+            oc.ArgumentError,
+            "oc.init calls its function with an index array for each axis, here 1: too many positional arguments",
+            lambda: oc.init(type("Plain", (), {}), o=[3]).numpy(),
+        ),
+        (
+            oc.DataError,
+            "the function of oc.init returned array({}, dtype=object), not numbers",
+            lambda: oc.init(lambda i: {}, o=[3]).numpy(),
+        ),
         (oc.CodeError, "symbol `n` has an empty range: 5 <= n < 5", lambda: oc.symbol("n", 5, 5)),
         (
             oc.CodeError,

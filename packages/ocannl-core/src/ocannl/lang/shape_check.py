@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ocannl.base.errors import CodeError, ShapeError
+from ocannl.base.errors import ArgumentError, CodeError, ShapeError
+from ocannl.base.user_functions import call_problem
 from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse, parse_shape
 from ocannl.infer.shape import Shape, relate
@@ -43,7 +44,15 @@ def shape_of(function: Callable[..., Any], *shapes: Any, **arguments: Any) -> An
         raise CodeError(f"oc.shape_of takes a function of tensors, not {function!r}")
     with no_grad():
         inputs = [_input_tensor(f"input {n}", shape) for n, shape in enumerate(shapes, 1)]
-        return _shapes(function(*inputs, **arguments))
+        try:
+            result = function(*inputs, **arguments)
+        except TypeError:
+            problem = call_problem(function, inputs, arguments)
+            if not problem:
+                raise
+            count = f"{len(inputs)} tensor{'s' * (len(inputs) != 1)}"
+            raise ArgumentError(f"oc.shape_of cannot call the function with {count}: {problem}") from None
+        return _shapes(result)
 
 
 def _shapes(result: Any) -> Any:

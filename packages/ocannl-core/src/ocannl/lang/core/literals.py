@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ocannl.base.errors import DataError, DtypeError
+from ocannl.base.errors import ArgumentError, DataError, DtypeError
+from ocannl.base.user_functions import call_problem
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.ir.precision import Precision, precision
 
@@ -96,9 +97,19 @@ class IndexFunction:
         self.fn = fn
 
     def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[Any]:
-        result = np.asarray(self.fn(*np.indices(dims)) if dims else self.fn())
+        arguments = tuple(np.indices(dims)) if dims else ()
+        try:
+            result = np.asarray(self.fn(*arguments))
+        except TypeError:
+            problem = call_problem(self.fn, arguments)
+            if not problem:
+                raise
+            text = f"oc.init calls its function with an index array for each axis, here {len(dims)}: {problem}"
+            raise ArgumentError(text) from None
         try:
             return np.array(np.broadcast_to(result, dims), precision.numpy, order="C")
+        except TypeError:
+            raise DataError(f"the function of oc.init returned {result!r}, not numbers"[:200]) from None
         except ValueError:
             raise DataError(f"the function of oc.init returned the shape {result.shape} for the dims {dims}") from None
 
