@@ -125,6 +125,8 @@ MAX_ROW_ADDITIONS = 54  # of the steps of a fused reduction
 
 # --- split and fused reductions --------------------------------------------------------------------------------------
 
+MAX_EXPANDED_BYTES = 1 << 28  # of temporaries that hold all iterations of a sequential loop
+MIN_WORK_PER_EXPANDED_CELL = 8  # operations of a distributed nest per cell of its temporaries, which are stored anyway
 MAX_REDUCTION_PARTS = 64  # parts of a split reduction; independent of the number of threads
 MIN_REDUCTION_PARTS = 8  # parts of a split reduction; fewer do not occupy the threads
 MIN_SPLIT_ITERATIONS = 1 << 20  # trip count of a reduction to split; shorter ones finish before threads have started

@@ -23,9 +23,11 @@ from ocannl.opt.idioms.widen_scatters import widen_scatters
 from ocannl.opt.memory.allocate_memory import allocate_memory, allocate_separately
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement, keep_all_nodes
+from ocannl.opt.memory.hoist_invariant_nests import hoist_invariant_nests
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.prefetch import prefetch
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
+from ocannl.opt.parallel.distribute_sequential_loops import distribute_sequential_loops
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.parallel.split_reductions import split_reductions
@@ -35,6 +37,7 @@ from ocannl.opt.simplify.eliminate_common_subexpressions import eliminate_common
 from ocannl.opt.simplify.eliminate_dead_code import eliminate_dead_code
 from ocannl.opt.simplify.eliminate_equal_arrays import eliminate_equal_arrays
 from ocannl.opt.simplify.simplify import simplify
+from ocannl.opt.simplify.split_live_ranges import split_live_ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,10 @@ class Pass:
         return replace(self, run=in_regions(self.run), plain=in_regions(self.plain), simple=simple)
 
 
-WHOLE_PROGRAM_PASSES = frozenset({"decide_placement", "insert_polls", "allocate_memory"})
+WHOLE_PROGRAM_PASSES = frozenset({
+    "decide_placement", "split_live_ranges", "distribute_sequential_loops", "pad_rows", "hoist_invariant_nests",
+    "insert_polls", "allocate_memory",
+})  # fmt: skip
 """Passes that see a whole program; others see regions."""
 
 PlanSelector = Callable[[Proc], PlanChoices]
@@ -91,12 +97,14 @@ def passes(
         Pass(  # only temporaries can be removed
             "decide_placement", lambda proc: decide_placement(proc, keep_reasons), plain=keep_all_nodes
         ),
+        Pass("split_live_ranges", split_live_ranges),  # first: passes remove what only one region uses
         Pass("simplify", simplify),
         Pass("merge_initialization", merge_initialization),  # before inlining, which takes single stores
         Pass("inline_producers", lambda proc: inline_producers(proc, fuses)),  # `simplify` makes costs accurate
         Pass("one_hot_to_gather", one_hot_to_gather),  # after inlining, which brings one-hot masks to their reductions
         Pass("eliminate_equal_arrays", eliminate_equal_arrays),  # after inlining, which leaves fewer arrays
         Pass("eliminate_dead_code", eliminate_dead_code),  # after the passes that leave dead nests behind
+        Pass("distribute_sequential_loops", distribute_sequential_loops),  # after inlining, which leaves fewer nests
         Pass("scatter_to_gather", scatter_to_gather, when=fuses),  # after `one_hot_to_gather`, which matches scatters
         Pass("widen_scatters", widen_scatters, when=fuses),  # after `one_hot_to_gather`
         Pass("fuse_epilogues", fuse_epilogues, when=fuses),  # after dead code is gone
@@ -112,6 +120,7 @@ def passes(
             when=c.wants_schedule,
             simple=lambda proc: schedule_simply(proc, c),
         ),
+        Pass("hoist_invariant_nests", hoist_invariant_nests, when=c.wants_schedule),  # packing copies, for example
         Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, when=fuses),  # of scheduled statements
         Pass("prefetch", lambda proc: prefetch(proc, threshold), when=c.wants_schedule),  # vectors are chosen
         Pass("use_nontemporal_stores", lambda proc: use_nontemporal_stores(proc, threshold), when=c.wants_schedule),

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ocannl.ir.affine import Sym
-from ocannl.ir.loops import AccessMode, BindIndex, Body, Buf, For, MemorySpace, Proc, Stmt, Store, region_body
-from ocannl.opt.analysis.nests import PerfectNest, accessed_buffers, bound_names, covers_buffer, loads, nest_of
+from ocannl.ir.loops import AccessMode, BindIndex, Body, Buf, For, MemorySpace, Proc, Stmt, region_body
+from ocannl.opt.analysis.covered_buffers import covered_buffers
+from ocannl.opt.analysis.nests import accessed_buffers, bound_names
 from ocannl.opt.analysis.substitution import with_buffers
 
 Transform = Callable[[Proc], Proc]
@@ -71,7 +72,7 @@ class _Regions:
             return ()
         accessed = {buf for stmt in body for bufs in accessed_buffers(stmt) for buf in bufs}
         bufs = [buf for buf in self.proc.bufs if buf in accessed]
-        carried = _carried(body) if in_loop else set()
+        carried = accessed - covered_buffers(body) if in_loop else set()  # from earlier iterations
         visible = {
             buf: replace(buf, space=MemorySpace.GLOBAL, access=AccessMode.INOUT) for buf in bufs
             if buf.access in (AccessMode.TEMP, AccessMode.OUT) and (self.parts_of[buf] > 1 or buf in carried)
@@ -105,16 +106,3 @@ def _parts(body: Body) -> Iterator[list[Stmt]]:
             yield [replace(stmt, body=())]
         yield from _parts(inner)
     yield run
-
-
-def _carried(body: Body) -> set[Buf]:
-    """Returns the buffers whose cells may be read before the statements write them: those of earlier iterations."""
-    covered: set[Buf] = set()
-    carried: set[Buf] = set()
-    for stmt in body:
-        match nest_of(stmt):
-            case PerfectNest(leaf=Store(ref, value)) as nest if covers_buffer(nest):
-                if ref.buf not in carried and all(read.buf is not ref.buf for read in loads(value)):
-                    covered.add(ref.buf)
-        carried.update(buf for bufs in accessed_buffers(stmt) for buf in bufs if buf not in covered)
-    return carried

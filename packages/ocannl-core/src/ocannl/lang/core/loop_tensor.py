@@ -94,11 +94,11 @@ class LoopTensor(Tensor):
         for carry, initial in zip(body.carries, body.initial, strict=True):
             yield from _broadcast(carry, initial)
         saved = self.saved if self.has_gradient else ()
-        before = [node for node in saved if node in self._carry_nodes]
-        after = [node for node in saved if node not in self._carry_nodes]
-        step: list[Comp] = [_save(node, self.steps_of(node), body.position) for node in before]
-        step += [code for t in body.step.body for code in t.value_code()]
-        step += [_save(node, self.steps_of(node), body.position) for node in after]
+        step: list[Comp] = []
+        for t in (*body.carries, *body.step.body):
+            step += t.value_code()
+            if t.node in saved:
+                step.append(_save(t.node, self.steps_of(t.node), body.position))
         for number, (y, stacked) in enumerate(zip(body.ys, body.stacked, strict=True), len(body.carries)):
             if number in numbers:
                 step.append(_save(y.node, stacked, body.position))
