@@ -9,7 +9,7 @@ from ocannl.lang.declare.indexing_samples import INDEXING_SAMPLES
 from ocannl.lang.declare.layout_samples import LAYOUT_SAMPLES
 from ocannl.lang.declare.loss_samples import LOSS_SAMPLES
 from ocannl.lang.declare.samples import Draw, Sample, sample
-from ocannl.lang.declare.statistics_samples import STATISTICS_SAMPLES
+from ocannl.lang.declare.statistics_samples import RANDOM_SAMPLES, STATISTICS_SAMPLES
 
 ANY, LINE = Draw(), Draw(dims=(4,))
 POSITIVE, SMOOTH = Draw(0.5, 2.0), Draw(avoid=(0.0,))
@@ -67,6 +67,7 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     **LAYOUT_SAMPLES,
     **LOSS_SAMPLES,
     **STATISTICS_SAMPLES,
+    **RANDOM_SAMPLES,
     "matmul": (sample(MAP, Draw(dims=(3,))),),
     "einsum": (sample("ij; jk => ik", ANY, Draw(dims=(3, 2))), sample("ij => i", ANY, reduce="max")),
 }  # fmt: skip

@@ -37,6 +37,7 @@ SETTINGS: dict[str, str] = {
     "key": _STREAM,
     "label_smoothing": "the part of the probability that is spread over all classes",
     "length": "the number of steps, if no operand tells",
+    "loc": "the location: the mean, or the mode",
     "log_input": "whether the operand is the logarithm of the rate",
     "log_target": "whether the target is a logarithm of probabilities",
     "low": "the lower limit",
@@ -55,11 +56,13 @@ SETTINGS: dict[str, str] = {
     "rate": "the probability of zeros",
     "recompute": "whether the gradient computes states again instead of storing them",
     "reduce": "the accumulating primitive",
+    "replace": "whether a row may be drawn several times",
     "reverse": "whether the steps run from the end",
     "rounds": "the number of rounds, 12 or 20",
     "rounding": "which neighbour of a position is the nearest",
     "rtol": "the relative tolerance",
     "sample": "whether to divide by n - 1, for a sample",
+    "samples": "the number of draws",
     "shift": "the number of cells by which values move",
     "scale": "the factor of the size, a number or one for each axis",
     "size": "the size of the result, an integer or one for each axis",
@@ -93,7 +96,7 @@ SPECS: dict[str, str] = {
         ("sum", "max", "min", "mean", "prod", "var", "std", "norm", "any", "all", "count_nonzero"), _REDUCTION
     ),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "flip", "roll", "argmax", "argmin"), _SCAN),
-    **dict.fromkeys(("softmax", "log_softmax", "logsumexp"), _ROW),
+    **dict.fromkeys(("softmax", "log_softmax", "logsumexp", "normalize"), _ROW),
 }
 """The settings `spec`, by the name of the operation."""
 
@@ -101,6 +104,11 @@ _DUPLICATES = "what happens to several values at the same position"
 
 SPECIFIC: dict[str, str] = {
     **{f"{name}.mode": _DUPLICATES for name in ("index_update", "put_along_axis", "scatter_nd")},
+    "choice.p": "the probabilities of the rows, up to a factor",
+    **{f"{name}.scale": "the factor of the numbers" for name in ("exponential", "gumbel", "laplace", "logistic")},
+    "poisson.bound": "the largest count, for a tensor of rates",
+    "sigmoid_focal_loss.alpha": "the weight of targets 1, and 1 minus that of targets 0",
+    "gaussian_nll_loss.eps": "the least variance",
     "grid_sample.padding": "the values of positions outside the operand",
     "local_response_norm.size": "the number of neighbouring channels",
     "interpolate.mode": "the interpolation between cells",

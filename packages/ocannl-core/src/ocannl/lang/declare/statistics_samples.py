@@ -1,10 +1,29 @@
-"""Sample operands of norms, distances, statistics and products."""
+"""Sample operands of norms, distances, statistics, products and random numbers."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from ocannl.lang.declare.samples import Draw, Sample, sample
 
 MATRIX, OTHER = Draw(avoid=(0.0,)), Draw(3.0, 5.0, (4, 3))
+
+NAMES = {"key": "noise", "counter": 0}
+SIX = {"output": [6], **NAMES}
+
+RANDOM_SAMPLES: dict[str, tuple[Sample, ...]] = {
+    **dict.fromkeys(
+        ("exponential", "laplace", "logistic", "gumbel", "truncated_normal", "rademacher"), (sample(**SIX),)
+    ),
+    "gamma": (sample(2.0, **SIX),),
+    "beta": (sample(2.0, 3.0, **SIX),),
+    "poisson": (sample(4.0, **SIX),),
+    "multinomial": (sample(10, np.array([0.5, 0.3, 0.2], "float32"), **NAMES),),
+    "categorical": (sample(np.array([0.0, 1.0, -1.0], "float32"), samples=6, **NAMES),),
+    "permutation": (sample(6, **NAMES),),
+    "choice": (sample(Draw(dims=(4, 2)), 3, **NAMES), sample(10, 6, replace=False, **NAMES)),
+}  # fmt: skip
+"""Samples of random numbers, by the name of the function."""
 
 STATISTICS_SAMPLES: dict[str, tuple[Sample, ...]] = {
     "norm": (

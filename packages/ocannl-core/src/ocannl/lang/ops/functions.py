@@ -12,12 +12,16 @@ from ocannl.lang.ops import (
     along_axis,
     casts,
     concat,
+    control_flow,
     convolution,
     crops,
+    discrete_distributions,
     distances,
+    distributions,
     einsum,
     elementwise,
     elementwise_losses,
+    gamma_variates,
     gathers,
     gelu,
     grids,
@@ -48,10 +52,11 @@ from ocannl.lang.ops import (
 from ocannl.lang.ops.methods import attach
 
 REGISTERING_MODULES = (
-    activations, adaptive_pooling, along_axis, casts, concat, convolution, crops, distances, einsum, elementwise,
-    elementwise_losses, gathers, gelu, grids, index_tensors, indexing, layout, linalg, losses, margin_losses, norms,
-    number_functions, padding, patches, primitives, reductions, repetition, resize, rotations, sampling, scans,
-    scatters, segments, softmax, special_functions, threefry, trigonometry,
+    activations, adaptive_pooling, along_axis, casts, concat, control_flow, convolution, crops, discrete_distributions,
+    distances, distributions, einsum, elementwise, elementwise_losses, gamma_variates, gathers, gelu, grids,
+    index_tensors, indexing, layout, linalg, losses, margin_losses, norms, number_functions, padding, patches,
+    primitives, reductions, repetition, resize, rotations, sampling, scans, scatters, segments, softmax,
+    special_functions, threefry, trigonometry,
 )  # fmt: skip
 """The modules that fill the registry."""
 

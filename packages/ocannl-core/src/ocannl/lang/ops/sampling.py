@@ -1,147 +1,24 @@
-"""Random sampling by generated code, with identical bits on all backends.
-
-Element n of a tensor, in memory order, consumes consecutive words of its stream: one word for up to 32 bits, two for 53
-bits or a pair of numbers, four for a pair of 53 bits. The numbers depend only on the key of the stream
-(`lang.core.random`) and a counter (counter-based generation, Salmon et al. 2011), so forward and backward code draw
-equal numbers.
-"""
+"""Random numbers of common distributions, and dropout."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ocannl.base.errors import CodeError, DataError, DtypeError
-from ocannl.infer.logic import EQUAL, Logic
-from ocannl.infer.parse import parse
-from ocannl.infer.shape import Shape
-from ocannl.infer.spec import ShapeSpec, Spec
-from ocannl.ir.ops import ADD
-from ocannl.ir.precision import Precision, float32, float64, int32, int64, precision, uint32, uint64
-from ocannl.ir.tnode import Role, TNode
-from ocannl.lang import blocks
-from ocannl.lang.core import dtype_inference, symbolic_terms
-from ocannl.lang.core.applied_operation import Application
-from ocannl.lang.core.context_vars import composite, site
-from ocannl.lang.core.leaf import LeafName, leaf
-from ocannl.lang.core.leaf_constructors import NO_AXES, embed
-from ocannl.lang.core.literals import HostArray, is_bool, is_number, python_number
-from ocannl.lang.core.operation import Operation, ResultType, Slots
+from ocannl.ir.precision import float64, int32, int64, uint64
+from ocannl.lang.core import symbolic_terms
+from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.leaf_constructors import embed
+from ocannl.lang.core.literals import is_bool, python_number
 from ocannl.lang.core.operators import REGISTRY
-from ocannl.lang.core.random import Distribution, RandomInitializer, Sampling, Stream, refuse_integers, significand_bits
+from ocannl.lang.core.random import Distribution, RandomInitializer, refuse_integers, significand_bits
 from ocannl.lang.core.symbolic_terms import Term
-from ocannl.lang.core.symbols import Symbol
-from ocannl.lang.core.tensor import Tensor, apply
-from ocannl.lang.ops.initializers import full
+from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.primitives import PRIMITIVES
-
-_DRAW_LOGIC = Logic("draw", parse("...|...->...; 0; 1; 2; 3; 4; => ...|...->..."), (EQUAL,) * 7, needs_axes=False)
-_COUNT_CALLS = Operation(
-    "calls",
-    Logic("count", Spec((), ShapeSpec()), ()),
-    lambda s: s.result().write(ADD, False, 1),
-    None,
-    result_type=ResultType(uint32),
-)
-
-
-class RandomBits:
-    """The random words of one element, which is stored as `kind`.
-
-    Its operands are four key words, the ordinal of the stream and the counter.
-    """
-
-    __slots__ = ("index", "kind", "operands")
-
-    def __init__(self, s: Slots) -> None:
-        self.kind = s.result().hole.node.precision
-        self.index = s.offset(0)
-        self.operands = s.operands[1:]
-
-    def __call__(self, number: int, count: int) -> Term:
-        """Word `number` of the `count` words of this element; `count` is 1, 2 or 4."""
-        *key, ordinal, call = self.operands
-        log2_per_block = 2 - (count.bit_length() - 1)
-        low, high = (symbolic_terms.apply("right_shift", self.index, n + log2_per_block) for n in (0, 32))
-        first = symbolic_terms.apply("bitwise_and", self.index, (1 << log2_per_block) - 1) * count
-        return symbolic_terms.apply("threefry4x32_20", *key, low, high, ordinal, call, first + number)
-
-    def unit(self, bits: int, number: int = 0, count: int = 1) -> Term:
-        """Uniform number `number` of `count` numbers in [0, 1), a multiple of `2**-bits`."""
-        if bits <= 32:
-            word = symbolic_terms.apply("right_shift", self(number, count), 32 - bits)
-            return symbolic_terms.convert(word, float32) * 2.0**-bits
-        high, low = self(2 * number, 2 * count), self(2 * number + 1, 2 * count)
-        top = symbolic_terms.convert(high, float64) * 2.0 ** (bits - 32)
-        return (top + symbolic_terms.convert(symbolic_terms.apply("right_shift", low, 64 - bits), float64)) * 2.0**-bits
-
-
-def calls() -> Tensor:
-    """The number of previous runs of sampling code in a context."""
-    start = HostArray(np.array(2**32 - 1, np.uint32))
-    node = TNode("calls", Role.STATE, lambda: (), lambda: uint32, contents=start, where=site().where)
-
-    def emit(t: Tensor) -> Shape:
-        return Shape.leaf(t.provenance, role=Role.STATE.value, batch=[], input=[], output=[])
-
-    typing = dtype_inference.leaf_dtype(uint32).bind(node)
-    return Tensor(node, emit, typing, application=Application(_COUNT_CALLS, (), {}))
-
-
-def _draw(
-    name: str,
-    like: Tensor,
-    formula: Callable[[RandomBits, Term], Term],
-    kind: Precision | None,
-    key: str | None,
-    counter: object,
-    label: str | None,
-    contents: RandomInitializer | None = None,
-    *,
-    is_open: bool = False,
-) -> Tensor:
-    """Samples of the shape of `like`, by a formula of the random words and the cell of `like`.
-
-    Without a `kind` they have the type of `like`, or, with `is_open`, the type that their users require.
-    """
-    if key is not None and not isinstance(key, str):
-        raise CodeError(f"`key` of oc.{name} is a text that names the stream, not {key!r}")
-    stream = Stream(key, blocks.next_stream())
-    key_name = LeafName("key", site().where)
-    stream_key = leaf(key_name, Role.DATA, uint32, {**NO_AXES, "output": [5]}, contents=stream)
-    call = calls() if counter is None else _counter(name, counter)
-
-    def forward(s: Slots) -> None:
-        s.result().write(None, True, formula(RandomBits(s), s.operands[0]))
-
-    result_type = ResultType(kind, follows_consumers=is_open)
-    operation = Sampling(
-        name, _DRAW_LOGIC, forward, None, result_type=result_type, text=f"{name}()", contents=contents
-    )
-    return apply(operation, [like, *[stream_key] * 5, call], label=label)
-
-
-def _counter(name: str, value: object) -> Tensor:
-    if is_number(value) and isinstance(value, int | np.integer):
-        if not 0 <= value < 2**32:
-            raise DataError(f"`counter` of oc.{name} has 32 bits; {value!r} does not fit")
-        return leaf(LeafName("counter"), Role.DATA, uint32, NO_AXES, contents=HostArray(np.array(value, np.uint32)))
-    if not isinstance(value, Tensor | Symbol):
-        raise CodeError(f"`counter` of oc.{name} is an integer, a symbol or a tensor of no axes, not {value!r}")
-    counter = embed(value)
-    if counter.typing.is_float:
-        raise DtypeError(f"`counter` of oc.{name} is an integer, and `{counter.label}` is of {counter.typing.current}")
-    return counter
-
-
-def _like(sizes: dict[str, Any]) -> tuple[Tensor, Precision | None, str | None]:
-    """A tensor of the requested shape, the requested type, and the label."""
-    kind = sizes.pop("dtype", None)
-    label = sizes.pop("label", None)
-    return full(0, **sizes), None if kind is None else precision(kind), label
+from ocannl.lang.ops.random_streams import RandomBits, draw, is_finite, sized_like
 
 
 @composite
@@ -157,9 +34,9 @@ def uniform(
     Grad:   none.
     Raises: DataError for bounds that are not finite; DtypeError for an integer type.
     """
-    if not (_finite(low) and _finite(high) and low <= high):
+    if not (is_finite(low) and is_finite(high) and low <= high):
         raise DataError(f"oc.uniform takes finite bounds, the lower first; not {low!r} and {high!r}")
-    like, kind, label = _like(sizes)
+    like, kind, label = sized_like(sizes)
     if kind is not None:
         refuse_integers(kind)
     contents = RandomInitializer(Distribution(low, high), key) if counter is None else None
@@ -167,7 +44,7 @@ def uniform(
     def formula(random: RandomBits, _: Term) -> Term:
         return random.unit(significand_bits(random.kind)) * float(high - low) + float(low)
 
-    return _draw("uniform", like, formula, kind, key, counter, label, contents, is_open=kind is None)
+    return draw("uniform", [like], formula, kind, key, counter, label, contents, is_open=kind is None)
 
 
 @composite
@@ -185,9 +62,9 @@ def normal(
     Raises: DataError for a mean or standard deviation that is not finite; DtypeError for an integer type.
     Source: Box, Muller 1958.
     """
-    if not (_finite(mean) and _finite(std) and std >= 0):
+    if not (is_finite(mean) and is_finite(std) and std >= 0):
         raise DataError(f"oc.normal takes a finite mean and a standard deviation; not {mean!r} and {std!r}")
-    like, kind, label = _like(sizes)
+    like, kind, label = sized_like(sizes)
     if kind is not None:
         refuse_integers(kind)
     contents = RandomInitializer(Distribution(mean, mean + std, normal=True), key) if counter is None else None
@@ -199,7 +76,7 @@ def normal(
         standard = radius * symbolic_terms.apply("cos", (2.0 * math.pi) * second)
         return standard * float((mean + std) - mean) + float(mean)
 
-    return _draw("normal", like, formula, kind, key, counter, label, contents, is_open=kind is None)
+    return draw("normal", [like], formula, kind, key, counter, label, contents, is_open=kind is None)
 
 
 @composite
@@ -216,15 +93,15 @@ def bernoulli(p: object, *, key: str | None = None, counter: object = None, **si
         raise CodeError(
             f"oc.bernoulli has the shape of `{p.label}`; leave out {min(sizes.keys() - {'dtype', 'label'})!r}"
         )
-    if not isinstance(p, Tensor) and not (_finite(p) and 0 <= python_number(p) <= 1):
+    if not isinstance(p, Tensor) and not (is_finite(p) and 0 <= python_number(p) <= 1):
         raise DataError(f"oc.bernoulli takes a probability from 0 to 1, not {p!r}")
-    like, kind, label = _like(sizes)
+    like, kind, label = sized_like(sizes)
 
     def formula(random: RandomBits, cell: Term) -> Term:
         return symbolic_terms.apply("lt", random.unit(24), cell if isinstance(p, Tensor) else python_number(p))
 
     shape = p if isinstance(p, Tensor) else like
-    return _draw("bernoulli", shape, formula, kind, key, counter, label, is_open=kind is None)
+    return draw("bernoulli", [shape], formula, kind, key, counter, label, is_open=kind is None)
 
 
 @composite
@@ -241,7 +118,7 @@ def randint(low: int, high: int, *, key: str | None = None, counter: object = No
     """
     if not all(isinstance(n, int | np.integer) and not is_bool(n) for n in (low, high)) or not low < high:
         raise DataError(f"oc.randint takes two integers, the lower first; not {low!r} and {high!r}")
-    like, kind, label = _like({"dtype": int32, **sizes})
+    like, kind, label = sized_like({"dtype": int32, **sizes})
     assert kind is not None
     if kind.is_float or kind.name == "bool":
         raise DtypeError(f"oc.randint draws integers, not {kind}; use oc.bernoulli(0.5) for truth values")
@@ -254,7 +131,7 @@ def randint(low: int, high: int, *, key: str | None = None, counter: object = No
         scaled = symbolic_terms.apply("right_shift", symbolic_terms.convert(random(0, 1), uint64) * int(high - low), 32)
         return symbolic_terms.convert(scaled, wide) + int(low)
 
-    return _draw("randint", like, formula, kind, key, counter, label)
+    return draw("randint", [like], formula, kind, key, counter, label)
 
 
 @composite
@@ -268,7 +145,7 @@ def dropout(x: object, rate: float = 0.5, *, key: str | None = None, counter: ob
     Raises: DataError for a rate outside [0, 1); DtypeError for integers.
     Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014.
     """
-    if not (_finite(rate) and 0 <= rate < 1):
+    if not (is_finite(rate) and 0 <= rate < 1):
         raise DataError(f"oc.dropout takes a rate in [0, 1), not {rate!r}")
     operand, keep_probability = embed(x), 1.0 - rate
     refuse_integers(operand.typing.current)
@@ -276,13 +153,9 @@ def dropout(x: object, rate: float = 0.5, *, key: str | None = None, counter: ob
     def formula(random: RandomBits, _: Term) -> Term:
         return symbolic_terms.apply("lt", random.unit(24), keep_probability)
 
-    mask = _draw("dropout", operand, formula, None, key, counter, None)
+    mask = draw("dropout", [operand], formula, None, key, counter, None)
     result: Tensor = PRIMITIVES["where"](mask, operand * (1.0 / keep_probability), 0.0)
     return result
-
-
-def _finite(value: object) -> bool:
-    return is_number(value) and math.isfinite(python_number(value))
 
 
 REGISTRY.update(uniform=uniform, normal=normal, bernoulli=bernoulli, randint=randint, dropout=dropout)
