@@ -11,7 +11,7 @@ import pytest
 
 from ocannl.ir import loops as ir
 from ocannl.ir.affine import Affine, Sym, SymKind
-from ocannl.ir.assign import Assign, Call, Comp, Index, IndirectIndex, Number, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Comp, Index, IndirectIndex, Loop, Number, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace, Proc
@@ -34,9 +34,11 @@ from ocannl.opt.idioms.widen_scatters import widen_scatters
 from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement
+from ocannl.opt.memory.hoist_invariant_nests import hoist_invariant_nests
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.prefetch import prefetch
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
+from ocannl.opt.parallel.distribute_sequential_loops import distribute_sequential_loops
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.parallel.split_reductions import split_reductions
@@ -46,6 +48,7 @@ from ocannl.opt.simplify.eliminate_common_subexpressions import eliminate_common
 from ocannl.opt.simplify.eliminate_dead_code import eliminate_dead_code
 from ocannl.opt.simplify.eliminate_equal_arrays import eliminate_equal_arrays
 from ocannl.opt.simplify.simplify import simplify
+from ocannl.opt.simplify.split_live_ranges import split_live_ranges
 
 TARGET = Capabilities()
 
@@ -274,18 +277,53 @@ def to_poll() -> Proc:
     return decide_placement(lower(put(x, (i,), apply("add", Read(x, at(i)), Number(1))), "step"), {})
 
 
+def at_step(lhs: TNode, t: Sym, loops: tuple[Sym, ...], value: Value) -> Assign:
+    return Assign(lhs, None, False, (Piece(loops, at(t, *loops), value),))
+
+
+def to_split() -> Proc:
+    x, y, v = node("x", 3, 5, role=Role.PLACEHOLDER), node("y", 3, 5, role=Role.PLACEHOLDER), node("v", 5)
+    code = []
+    for name, lhs, op in (("t", x, "exp"), ("s", y, "tanh")):
+        t, i, j = Sym(name, 0, 2, SymKind.ITERATION), loop(5), loop(5, "j")
+        body = Seq((put(v, (i,), apply(op, Read(lhs, at(t, i)))), at_step(lhs, t, (j,), Read(v, at(j)))))
+        code.append(Loop(t, body))
+    return decide_placement(lower(Seq(tuple(code)), "step"), {})
+
+
+def to_distribute() -> Proc:
+    w, x = node("w", 9, role=Role.PLACEHOLDER), node("x", 3, 9, role=Role.PLACEHOLDER)
+    h = node("h", role=Role.PLACEHOLDER)
+    p, t, i = node("p"), Sym("t", 0, 2, SymKind.ITERATION), loop(9)
+    dot = put(p, (i,), apply("mul", Read(w, at(i)), Read(x, at(t, i))), ADD)
+    nxt = put(h, (), apply("tanh", apply("add", Read(p, ()), Read(h, ()))))
+    return decide_placement(lower(Loop(t, Seq((dot, nxt))), "step"), {})
+
+
+def to_hoist() -> Proc:
+    w, x, v = node("w", 5, role=Role.PLACEHOLDER), node("x", 3, 5, role=Role.PLACEHOLDER), node("v", 5)
+    t, i, j = Sym("t", 0, 2, SymKind.ITERATION), loop(5), loop(5, "j")
+    scaled = at_step(x, t, (j,), apply("mul", Read(v, at(j)), Read(x, at(t, j))))
+    body = Seq((put(v, (i,), apply("exp", Read(w, at(i)))), scaled))
+    return decide_placement(lower(Loop(t, body), "step"), {})
+
+
 def to_memory() -> Proc:
     return decide_placement(lower(chain("s:exp t:exp u:exp y:exp", 64)[0], "step"), {})
 
 
 TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc], Proc]]] = {
     "decide_placement": (decide_placement, to_settle, lambda proc: decide_placement(proc, {})),
+    "split_live_ranges": (split_live_ranges, to_split, split_live_ranges),
     "simplify": (simplify, to_fold, simplify),
     "merge_initialization": (merge_initialization, to_join, merge_initialization),
     "inline_producers": (inline_producers, to_inline, lambda proc: inline_producers(proc, True)),
     "one_hot_to_gather": (one_hot_to_gather, to_gather, one_hot_to_gather),
     "eliminate_equal_arrays": (eliminate_equal_arrays, to_unite, eliminate_equal_arrays),
     "eliminate_dead_code": (eliminate_dead_code, to_sweep, eliminate_dead_code),
+    "distribute_sequential_loops": (
+        distribute_sequential_loops, to_distribute, distribute_sequential_loops,
+    ),
     "scatter_to_gather": (scatter_to_gather, to_invert, scatter_to_gather),
     "widen_scatters": (widen_scatters, to_widen, lambda proc: widen_scatters(proc, 2)),
     "fuse_epilogues": (fuse_epilogues, to_fuse, fuse_epilogues),
@@ -300,6 +338,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "fuse_outer_loops": (fuse_outer_loops, to_rows, lambda proc: fuse_outer_loops(proc, Capabilities(vector_bytes=16))),
     "split_reductions": (split_reductions, to_parts, lambda proc: split_reductions(proc, 192)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
+    "hoist_invariant_nests": (hoist_invariant_nests, to_hoist, hoist_invariant_nests),
     "eliminate_common_subexpressions": (eliminate_common_subexpressions, to_number, eliminate_common_subexpressions),
     "prefetch": (prefetch, to_prefetch, lambda proc: prefetch(proc, 0, 0)),
     "use_nontemporal_stores": (use_nontemporal_stores, to_stream, lambda proc: use_nontemporal_stores(proc, 64, 0)),

@@ -13,11 +13,15 @@ from ocannl.opt.analysis.nests import accessed_buffers
 def hoist_invariant_nests(proc: Proc) -> Proc:
     """Moves nests such as packing copies of weights out of sequential loops:
 
-        sequential for t in 0..T:           for i in 0..4:
-          for i in 0..4:                      for j in 0..4:
-            for j in 0..4:                      w_2[j, i] = w[i, j]
-              w_2[j, i] = w[i, j]   ==>     sequential for t in 0..T:
-          ...                                 ...
+        proc step                             proc step
+          w : f32[5]    in                      w : f32[5]    in
+          v : f32[5]    arena                   v : f32[5]    arena
+          x : f32[3,5]  inout                   x : f32[3,5]  inout
+          sequential for t in 0..3:             for i in 0..5:
+            for i in 0..5:              ==>       v[i] = exp(w[i])
+              v[i] = exp(w[i])                  sequential for t in 0..3:
+            for j in 0..5:                        for j in 0..5:
+              x[t, j] = v[j] * x[t, j]              x[t, j] = v[j] * x[t, j]
 
     A nest is moved if it depends neither on the iteration nor on an array that the loop writes, and if it alone writes
     its results, which are temporaries.

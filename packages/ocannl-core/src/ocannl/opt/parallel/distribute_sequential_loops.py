@@ -35,11 +35,18 @@ from ocannl.opt.analysis.substitution import map_statements, substitute_statemen
 def distribute_sequential_loops(proc: Proc) -> Proc:
     """Executes contractions that depend on no earlier iteration before or after the loop, for all iterations at once:
 
-        sequential for t in 0..T:           for t in 0..T: p[t] = w @ x[t]
-          p = w @ x[t]                      sequential for t in 0..T:
-          h = tanh(p + u @ h)        ==>      h = tanh(p[t] + u @ h)
-          y[t] = v @ h                        h_2[t] = h
-                                            for t in 0..T: y[t] = v @ h_2[t]
+        proc step                          proc step
+          p : f32       arena                p : f32[3]    arena
+          w : f32[9]    in                   w : f32[9]    in
+          x : f32[3,9]  in                   x : f32[3,9]  in
+          h : f32       inout                h : f32       inout
+          sequential for t in 0..3:          for t_2 in 0..3:
+            p = 0                              p[t_2] = 0
+            for i in 0..9:           ==>     for t_3 in 0..3:
+              p += w[i] * x[t, i]              for i in 0..9:
+            h = tanh(p + h)                      p[t_3] += w[i] * x[t_3, i]
+                                             sequential for t in 0..3:
+                                               h = tanh(p[t] + h)
 
     Temporaries that connect the parts get an axis of iterations (array expansion; Allen and Kennedy 1987; Padua and
     Wolfe 1986). A sum over all iterations, such as the gradient of a weight, becomes one contraction.
@@ -81,7 +88,7 @@ def _distribute(step: For, elsewhere: set[Buf], names: Namer, new: dict[Buf, Buf
     if not before | after:
         return [step]
     moved = {buf for n in members(before | after) for bufs in accessed_buffers(step.body[n]) for buf in bufs}
-    expanded = {buf: _expand(buf, step.sym, names) for buf in sorted(moved & dependences.private, key=lambda b: b.name)}
+    expanded = {buf: _expand(buf, step.sym) for buf in sorted(moved & dependences.private, key=lambda b: b.name)}
     new.update(expanded)
     is_descending = any(_is_descending(nest, step.sym) for nest in nests if nest is not None)
     number = Affine.of(step.sym.hi) - step.sym if is_descending else Affine.of(step.sym) - step.sym.lo
@@ -127,10 +134,10 @@ def _is_profitable(nest: PerfectNest, dependences: StepDependences) -> bool:
     return nest.iterations >= machine.MIN_WORK_PER_EXPANDED_CELL * max(1, cells)
 
 
-def _expand(buf: Buf, sym: Sym, names: Namer) -> Buf:
+def _expand(buf: Buf, sym: Sym) -> Buf:
     """Returns a buffer with an axis of iterations."""
     shape = (sym.extent, *buf.shape)
-    return replace(buf, name=names(buf.name), shape=shape, strides=row_major(shape), node=None)
+    return replace(buf, shape=shape, strides=row_major(shape), node=None)
 
 
 def _with_steps(body: Body, expanded: dict[Buf, Buf], number: Affine) -> Body:

@@ -16,14 +16,21 @@ from ocannl.opt.analysis.union_find import DisjointSets
 def split_live_ranges(proc: Proc) -> Proc:
     """Renames each live range of a temporary, beyond the first, in programs with loops or conditionals of whole nests:
 
-        sequential for t in 0..4:           sequential for t in 0..4:
-          for i in 0..8:                      for i in 0..8:
-            v[i] = exp(x[t, i])                 v[i] = exp(x[t, i])
-          ...                       ==>       ...
-        sequential for s in 0..4:           sequential for s in 0..4:
-          for j in 0..8:                      for j in 0..8:
-            v[j] = y[s, j]                      v_2[j] = y[s, j]
-          ...                                 ...
+        proc step                             proc step
+          x : f32[3,5]  inout                   x   : f32[3,5]  inout
+          v : f32[5]    arena                   v   : f32[5]    arena
+          y : f32[3,5]  inout                   y   : f32[3,5]  inout
+          sequential for t in 0..3:             v_2 : f32[5]    arena
+            for i in 0..5:                      sequential for t in 0..3:
+              v[i] = exp(x[t, i])                 for i in 0..5:
+            for j in 0..5:                          v[i] = exp(x[t, i])
+              x[t, j] = v[j]            ==>       for j in 0..5:
+          sequential for s in 0..3:                 x[t, j] = v[j]
+            for i_2 in 0..5:                    sequential for s in 0..3:
+              v[i_2] = tanh(y[s, i_2])            for i_2 in 0..5:
+            for j_2 in 0..5:                        v_2[i_2] = tanh(y[s, i_2])
+              y[s, j_2] = v[j_2]                  for j_2 in 0..5:
+                                                    y[s, j_2] = v_2[j_2]
 
     A live range begins where a run of nests overwrites the whole temporary before reading it (webs; Muchnick 1997,
     section 16.3).
