@@ -30,12 +30,13 @@ def axis_places(spec: Spec, shapes: Sequence[TensorShape]) -> Places:
     """The axes of all labels, given the shapes of the result and the operands."""
     places: dict[str, list[Place]] = {}
     for slot, (axes, shape) in enumerate(zip((spec.result, *spec.operands), shapes, strict=True)):
-        for label, axis in _labels(axes, shape):
+        for label, axis in labelled_axes(axes, shape):
             places.setdefault(label, []).append((slot, axis))
     return places
 
 
-def _labels(axes: ShapeSpec, shape: TensorShape) -> Iterator[tuple[str, int]]:
+def labelled_axes(axes: ShapeSpec, shape: TensorShape) -> Iterator[tuple[str, int]]:
+    """The labels of a shape, each with the position of its axis in memory order."""
     rows, start = dict(axes.rows), 0
     for kind in MEMORY_ORDER:
         row, count = rows[kind], len(getattr(shape, kind))

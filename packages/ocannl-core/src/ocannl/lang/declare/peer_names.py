@@ -36,6 +36,7 @@ and_                 logical_and        logical_and                   numpy.logi
 any                  any                any                           numpy.any                -
 argmax               argmax             argmax                        numpy.argmax             ArgMax
 argmin               argmin             argmin                        numpy.argmin             ArgMin
+argsort              argsort            argsort                       numpy.argsort            -
 asin                 arcsin             asin                          numpy.arcsin             Asin
 asinh                arcsinh            asinh                         numpy.arcsinh            Asinh
 astype               astype             Tensor.to                     numpy.astype             Cast
@@ -49,6 +50,7 @@ batch_to_space       -                  -                             -         
 bernoulli            random.binomial    bernoulli                     random.bernoulli         Bernoulli
 beta                 random.beta        -                             random.beta              -
 binary_cross_entropy -                  nn.functional.binary_cross_entropy_with_logits -                        -
+bincount             bincount           bincount                      numpy.bincount           -
 bitwise_and          bitwise_and        bitwise_and                   numpy.bitwise_and        BitwiseAnd
 bitwise_or           bitwise_or         bitwise_or                    numpy.bitwise_or         BitwiseOr
 bitwise_xor          bitwise_xor        bitwise_xor                   numpy.bitwise_xor        BitwiseXor
@@ -89,6 +91,7 @@ diag                 diag               diag                          numpy.diag
 diagonal             diagonal           diagonal                      numpy.diagonal           -
 dice_loss            -                  -                             -                        -
 digamma              -                  digamma                       scipy.special.digamma    -
+digitize             digitize           bucketize                     numpy.digitize           -
 div                  divide             div                           numpy.divide             Div
 dot                  vdot               dot                           numpy.vdot               -
 dropout              -                  nn.functional.dropout         -                        Dropout
@@ -109,6 +112,7 @@ fmod                 fmod               fmod                          numpy.fmod
 fold                 -                  nn.functional.fold            -                        Col2Im
 fst                  -                  -                             -                        -
 gamma                random.gamma       -                             random.gamma             -
+gather_nd            -                  -                             -                        GatherND
 gaussian_nll_loss    -                  nn.functional.gaussian_nll_loss -                        -
 ge                   greater_equal      ge                            numpy.greater_equal      GreaterOrEqual
 gelu                 -                  nn.functional.gelu            nn.gelu                  Gelu
@@ -123,9 +127,11 @@ hardshrink           -                  nn.functional.hardshrink      -         
 heaviside            heaviside          heaviside                     numpy.heaviside          -
 hinge_embedding_loss -                  nn.functional.hinge_embedding_loss -                        -
 hinge_loss           -                  -                             -                        -
+histogram            histogram          histc                         numpy.histogram          -
 huber                -                  nn.functional.huber_loss      -                        -
 hypot                hypot              hypot                         numpy.hypot              -
 id                   positive           positive                      numpy.positive           Identity
+index_update         -                  index_copy                    -                        -
 interpolate          -                  nn.functional.interpolate     -                        Upsample
 iota                 arange             arange                        lax.iota                 Range
 iou_loss             -                  -                             -                        -
@@ -134,6 +140,7 @@ isfinite             isfinite           isfinite                      numpy.isfi
 isinf                isinf              isinf                         numpy.isinf              IsInf
 isnan                isnan              isnan                         numpy.isnan              IsNaN
 kl_div               -                  nn.functional.kl_div          -                        -
+kthvalue             partition          kthvalue                      numpy.partition          -
 laplace              random.laplace     -                             random.laplace           -
 le                   less_equal         le                            numpy.less_equal         LessOrEqual
 leaky_relu           -                  nn.functional.leaky_relu      nn.leaky_relu            LeakyRelu
@@ -166,6 +173,7 @@ max_pool2d           -                  nn.functional.max_pool2d      -         
 max_pool3d           -                  nn.functional.max_pool3d      -                        MaxPool
 maximum              maximum            maximum                       numpy.maximum            Max
 mean                 mean               mean                          numpy.mean               ReduceMean
+median               median             median                        numpy.median             -
 meshgrid             meshgrid           meshgrid                      numpy.meshgrid           -
 min                  min                amin                          numpy.min                ReduceMin
 minimum              minimum            minimum                       numpy.minimum            Min
@@ -177,6 +185,7 @@ multinomial          random.multinomial -                             random.mul
 nan_to_num           nan_to_num         nan_to_num                    numpy.nan_to_num         -
 ne                   not_equal          ne                            numpy.not_equal          -
 neg                  negative           neg                           numpy.negative           Neg
+nonzero              argwhere           nonzero                       numpy.argwhere           NonZero
 norm                 linalg.norm        linalg.vector_norm            numpy.linalg.norm        ReduceL2
 normal               random.normal      normal                        random.normal            RandomNormal
 normalize            -                  nn.functional.normalize       -                        LpNormalization
@@ -195,6 +204,8 @@ poisson_nll_loss     -                  nn.functional.poisson_nll_loss -        
 pow                  power              pow                           numpy.power              Pow
 prelu                -                  nn.functional.prelu           -                        PRelu
 prod                 prod               prod                          numpy.prod               ReduceProd
+put_along_axis       put_along_axis     scatter_reduce                numpy.put_along_axis     ScatterElements
+quantile             quantile           quantile                      numpy.quantile           -
 rademacher           -                  -                             random.rademacher        -
 radians              radians            deg2rad                       numpy.radians            -
 randint              random.randint     randint                       random.randint           -
@@ -212,6 +223,13 @@ rot90                rot90              rot90                         numpy.rot9
 round                round              round                         numpy.round              Round
 sat01                -                  -                             -                        -
 sat01_gate           -                  -                             -                        -
+scatter_nd           -                  index_put                     lax.scatter              ScatterND
+searchsorted         searchsorted       searchsorted                  numpy.searchsorted       -
+segment_max          -                  -                             ops.segment_max          -
+segment_mean         -                  -                             -                        -
+segment_min          -                  -                             ops.segment_min          -
+segment_prod         -                  -                             ops.segment_prod         -
+segment_sum          -                  index_add                     ops.segment_sum          -
 selu                 -                  nn.functional.selu            nn.selu                  Selu
 sigmoid              -                  sigmoid                       nn.sigmoid               Sigmoid
 sigmoid_focal_loss   -                  -                             -                        -
@@ -229,6 +247,7 @@ softmax_focal_loss   -                  -                             -         
 softplus             -                  nn.functional.softplus        nn.softplus              Softplus
 softshrink           -                  nn.functional.softshrink      -                        Shrink
 softsign             -                  nn.functional.softsign        nn.soft_sign             Softsign
+sort                 sort               sort                          numpy.sort               -
 space_to_batch       -                  -                             -                        -
 space_to_depth       -                  -                             -                        SpaceToDepth
 split                split              split                         numpy.split              Split
@@ -241,6 +260,7 @@ stop_gradient        -                  Tensor.detach                 lax.stop_g
 sub                  subtract           sub                           numpy.subtract           Sub
 sum                  sum                sum                           numpy.sum                ReduceSum
 take                 take               index_select                  numpy.take               Gather
+take_along_axis      take_along_axis    gather                        numpy.take_along_axis    GatherElements
 tan                  tan                tan                           numpy.tan                Tan
 tanh                 tanh               tanh                          numpy.tanh               Tanh
 tanhshrink           -                  nn.functional.tanhshrink      -                        -
@@ -249,6 +269,7 @@ threefry4x32_12      -                  -                             -         
 threefry4x32_20      -                  -                             -                        -
 threshold            -                  nn.functional.threshold       -                        -
 tile                 tile               tile                          numpy.tile               Tile
+topk                 -                  topk                          lax.top_k                TopK
 trace                trace              trace                         numpy.trace              -
 tril                 tril               tril                          numpy.tril               Trilu
 triplet_margin_loss  -                  nn.functional.triplet_margin_loss -                        -
@@ -257,6 +278,7 @@ trunc                trunc              trunc                         numpy.trun
 truncated_normal     -                  nn.init.trunc_normal_         random.truncated_normal  -
 unfold               lib.stride_tricks.sliding_window_view nn.functional.unfold          lax.conv_general_dilated_patches -
 uniform              random.uniform     rand                          random.uniform           RandomUniform
+unique               unique             unique                        numpy.unique             Unique
 var                  var                var                           numpy.var                -
 where                where              where                         numpy.where              Where
 """

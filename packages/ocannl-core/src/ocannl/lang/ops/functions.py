@@ -14,6 +14,7 @@ from ocannl.lang.ops import (
     concat,
     control_flow,
     convolution,
+    counting,
     crops,
     discrete_distributions,
     distances,
@@ -33,9 +34,11 @@ from ocannl.lang.ops import (
     margin_losses,
     norms,
     number_functions,
+    ordering,
     padding,
     patches,
     primitives,
+    quantiles,
     reductions,
     repetition,
     resize,
@@ -43,6 +46,7 @@ from ocannl.lang.ops import (
     sampling,
     scans,
     scatters,
+    searching,
     segments,
     softmax,
     special_functions,
@@ -52,11 +56,11 @@ from ocannl.lang.ops import (
 from ocannl.lang.ops.methods import attach
 
 REGISTERING_MODULES = (
-    activations, adaptive_pooling, along_axis, casts, concat, control_flow, convolution, crops, discrete_distributions,
-    distances, distributions, einsum, elementwise, elementwise_losses, gamma_variates, gathers, gelu, grids,
-    index_tensors, indexing, layout, linalg, losses, margin_losses, norms, number_functions, padding, patches,
-    primitives, reductions, repetition, resize, rotations, sampling, scans, scatters, segments, softmax,
-    special_functions, threefry, trigonometry,
+    activations, adaptive_pooling, along_axis, casts, concat, control_flow, convolution, counting, crops,
+    discrete_distributions, distances, distributions, einsum, elementwise, elementwise_losses, gamma_variates, gathers,
+    gelu, grids, index_tensors, indexing, layout, linalg, losses, margin_losses, norms, number_functions, ordering,
+    padding, patches, primitives, quantiles, reductions, repetition, resize, rotations, sampling, scans, scatters,
+    searching, segments, softmax, special_functions, threefry, trigonometry,
 )  # fmt: skip
 """The modules that fill the registry."""
 

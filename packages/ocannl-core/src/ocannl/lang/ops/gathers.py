@@ -54,8 +54,8 @@ def gather_nd(x: object, ids: object) -> Tensor:
 
         oc.gather_nd(x, [[0, 1], [2, 3]])  # x[0, 1] and x[2, 3]
 
-    Shapes: `i0, i1, ..r..; ..s.., 2 => ..s.., ..r..`, for tuples of 2 indices; an index out of range yields zeros.
-            Batch and input axes of `x` are kept; `ids` has the batch row of the result, or no batch axes.
+    Shapes: `i, j, ..r..; s, 2 => s, ..r..`, for tuples of 2 indices and any number of axes `s`; an index out of range
+            yields zeros. Batch and input axes of `x` are kept; `ids` has the batch row of the result, or no batch axes.
     Grad:   `g`, added to the gathered rows; none to `ids`.
     Raises: DtypeError for ids that are not integers; ShapeError, also while the size of a tuple is unknown.
     Source: TensorFlow `gather_nd`, ONNX `GatherND`.

@@ -47,7 +47,7 @@ def index_update(x: object, ids: object, values: object, *, mode: Mode = "set") 
     `mode` is `set`, `add`, `mul`, `min` or `max`. The last of several indices of a row wins in `set`; an index out of
     range updates nothing.
 
-    Shapes: `n, ..r..; ..s..; ..s.., ..r.. => n, ..r..`, where `values` broadcasts.
+    Shapes: `n, ..r..; s; s, ..r.. => n, ..r..`, for any number of axes `s`, where `values` broadcasts.
     Grad:   `set`: to the values that were stored, and to the cells of `x` that no index selects; `min`, `max`: equal
             shares to all that attain the extreme; `mul`: products of all remaining factors, exact also for zeros.
     Raises: DtypeError for ids that are not integers; CodeError for an unknown mode; ShapeError.
@@ -95,7 +95,8 @@ def scatter_nd(x: object, ids: object, values: object, *, mode: Mode = "set") ->
 
     Modes, repeated indices and gradients are those of `index_update`.
 
-    Shapes: `i0, i1, ..r..; ..s.., 2; ..s.., ..r.. => i0, i1, ..r..` for tuples of 2 indices, where `values` broadcasts.
+    Shapes: `i, j, ..r..; s, 2; s, ..r.. => i, j, ..r..`, for tuples of 2 indices and any number of axes `s`, where
+            `values` broadcasts.
     Grad:   as of `index_update`.
     Raises: DtypeError for ids that are not integers; CodeError for an unknown mode; ShapeError.
     Source: ONNX `ScatterND`; TensorFlow `tensor_scatter_nd_update`.

@@ -11,15 +11,14 @@ from collections.abc import Callable
 
 from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse
-from ocannl.ir.assign import Number
 from ocannl.ir.ops import ADD, MAX, MIN, MUL, Op
-from ocannl.ir.precision import Precision, float32, int32
+from ocannl.ir.precision import Precision, float32
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
-from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.tensor import Tensor, apply
+from ocannl.lang.ops.counting import count_ids
 from ocannl.lang.ops.index_tensors import check_count
 from ocannl.lang.ops.indexed_rows import IndexedRows, indexed_rows
 from ocannl.lang.ops.indexing import require_integers
@@ -37,8 +36,8 @@ def _define_segment_reduction(name: str, op: Op, doc: str, grad: str) -> Callabl
 
         An empty segment has the neutral element. Rows whose id is not below `n`, or negative, are left out.
 
-        Shapes: `..s.., ..r..; ..s.. => n, ..r..`. Batch and input axes of `x` are kept; `ids` has the batch row of `x`,
-                or no batch axes.
+        Shapes: `s, ..r..; s => n, ..r..`, for any number of axes `s`. Batch and input axes of `x` are kept; `ids` has
+                the batch row of `x`, or no batch axes.
         Grad:   {grad}
         Raises: DtypeError for ids that are not integers; DataError unless `n` is a nonnegative integer; ShapeError.
         Source: TensorFlow `unsorted_{name}`, JAX `{name}`.
@@ -67,8 +66,8 @@ def segment_mean(x: object, ids: object, n: int) -> Tensor:
 
     The mean of an empty segment is NaN. Rows whose id is not below `n`, or negative, are left out.
 
-    Shapes: `..s.., ..r..; ..s.. => n, ..r..`. Batch and input axes of `x` are kept; `ids` has the batch row of `x`, or
-            no batch axes.
+    Shapes: `s, ..r..; s => n, ..r..`, for any number of axes `s`. Batch and input axes of `x` are kept; `ids` has the
+            batch row of `x`, or no batch axes.
     Grad:   `g` of the segment of a row, divided by the number of its rows.
     Raises: DtypeError for ids that are not integers; DataError unless `n` is a nonnegative integer; ShapeError.
     Source: TensorFlow `unsorted_segment_mean`.
@@ -80,16 +79,6 @@ def segment_mean(x: object, ids: object, n: int) -> Tensor:
     result_type = ResultType(weak_operands=frozenset({1}))
     mean = contraction("segment_mean", logic, lambda t, k: t / k, None, result_type=result_type)
     return apply(mean, [total, number])
-
-
-def count_ids(ids: Tensor, n: int) -> Tensor:
-    """The int32 number of cells of each id below `n` in the output row."""
-    logic = einsum(parse("...|..s.. => ...|n"))
-    counts = contraction(
-        "bincount", logic, lambda _: Term(Number(1)), ADD, differentiable=False, result_type=ResultType(int32),
-        sizes={"n": int(n)}, at=lambda index: {"n": index},
-    )  # fmt: skip
-    return apply(counts, [ids])
 
 
 def _arguments(x: object, ids: object, n: int, title: str) -> tuple[Tensor, Tensor, IndexedRows]:
