@@ -53,6 +53,10 @@ _FUNCTIONS = {
     "asarray": "tensor",
     "as_tensor": "tensor", "from_numpy": "tensor", "from_dlpack": "tensor", "constant": "tensor", "Parameter": "param",
     "Variable": "param", "rand": "uniform", "randn": "normal", "diagflat": "diag",
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh",
+    "arctanh": "atanh", "rad2deg": "degrees", "deg2rad": "radians", "logsigmoid": "log_sigmoid",
+    "hardtanh": "hard_tanh", "hardsigmoid": "hard_sigmoid", "hardswish": "hard_swish", "gammaln": "lgamma",
+    "psi": "digamma", "soft_sign": "softsign", "xor": "logical_xor",
 }  # fmt: skip
 _NOT_PROVIDED = "it is not provided; oc.defop declares operations, and oc.init computes constants with NumPy"
 
@@ -119,7 +123,7 @@ MODULE: Names = {
     **_each("manual_seed seed PRNGKey random", "write oc.settings(seed=1), or ctx.init(t, seed=1)"),
     **_each("device cuda cpu to", _CONTEXT), "save": "write numpy.savez of ctx[p] for each p of t.params.values()",
     "load": "write numpy.load, then ctx[p] = array for each p of t.params.values()",
-    **_each("arctan arcsin arccos tan sinh cosh atan asin acos sort argsort topk erf", _NOT_PROVIDED),
+    **_each("sort argsort topk", _NOT_PROVIDED),
     "transpose": "write x.T, or oc.einsum(\"...|a,b => ...|b,a\", x)", "power": "write oc.pow, or x ** y",
     "multiply": "write oc.mul, or x * y", "subtract": "write oc.sub, or x - y", "divide": "write oc.div, or x / y",
     "mm": "write x @ y", "bmm": "write x @ y",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ocannl.infer.logic import einsum, pointwise
+from ocannl.infer.logic import einsum
 from ocannl.infer.spec import AxisSpec, Fixed, Label, Merged, ShapeSpec, Spec
 from ocannl.ir.ops import ADD
 from ocannl.lang.core.context_vars import composite
@@ -61,7 +61,8 @@ def celu(x: Term, *, alpha: float = 1.0) -> Term:
 
 
 def _mish_slope(g: Term, v: Term, x: Term) -> Term:
-    e = exp(minimum(x, _MISH_LINEAR))
+    x = minimum(x, _MISH_LINEAR)
+    e = exp(x)
     n = e * (e + 2.0)
     return g * (n / (n + 2.0) + x * (4.0 * e * (1.0 + e)) / ((n + 2.0) * (n + 2.0)))
 
@@ -93,7 +94,10 @@ def log_sigmoid(x: Term) -> Term:
 # --- piecewise linear functions --------------------------------------------------------------------------------------
 
 
-@formula()
+@formula(
+    lambda g, v, x, slope: where(x > 0.0, g, g * slope),
+    lambda g, v, x, slope: where(x > 0.0, 0.0, g * x),
+)
 def prelu(x: Term, slope: Term) -> Term:
     """The value where it is positive, else `slope` times the value; `slope` is usually a parameter of the last axis.
 
@@ -235,7 +239,7 @@ def glu(x: object, spec: str | None = None, **names: Any) -> Tensor:
                           identity, ADD), [halves])
         for n in range(2)
     )  # fmt: skip
-    return apply(contraction("glu", pointwise(2), lambda x, y: x * sigmoid(y), None), [first, second])
+    return first * REGISTRY["sigmoid"](second)  # type: ignore[no-any-return]
 
 
 def _replace_axis(shape: ShapeSpec, name: str, *axes: AxisSpec) -> ShapeSpec:

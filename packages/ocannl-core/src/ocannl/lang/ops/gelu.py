@@ -19,20 +19,18 @@ from ocannl.lang.ops.primitives import PRIMITIVES
 _GELU_MIN = -40.0  # the result is zero below
 
 
-def _split_square(x: Term) -> tuple[Term, Term]:
-    """An exact part of `x**2`, the square of a multiple of 1/64, and the remaining part."""
-    high = trunc(x * 64.0) * (1.0 / 64.0)
-    return high * high, (x - high) * (x + high)
+_ROOT_HIGH = 181 / 256  # an approximation of sqrt(1/2), whose product with a multiple of 1/64 is exact
+_ROOT_LOW = 7.553118654752440084436e-05  # sqrt(1/2) - _ROOT_HIGH
 
 
 def _normal_cdf(x: Term) -> Term:
-    """`erfc(-x / sqrt(2)) / 2`. The tail is corrected by the rounding error of the square of its argument."""
+    """`erfc(z) / 2` for z = -x / sqrt(2). The tail is corrected by the rounding error of z, which changes `z * z`."""
     x = maximum(x, _GELU_MIN)
-    z = -x * math.sqrt(0.5)
-    (x_square, x_remainder), (z_square, z_remainder) = _split_square(x), _split_square(z)
-    excess = (0.5 * x_square - z_square) + (0.5 * x_remainder - z_remainder)
+    z = x * -math.sqrt(0.5)
+    high = trunc(x * 64.0) * (1.0 / 64.0)
+    error = ((high * _ROOT_HIGH + z) + (x - high) * _ROOT_HIGH) + x * _ROOT_LOW
     value = 0.5 * term("erfc", z)
-    return where(x < 0.0, value - value * excess, value)
+    return where(x < 0.0, value + value * ((z + z) * error), value)
 
 
 def _normal_density(x: Term) -> Term:

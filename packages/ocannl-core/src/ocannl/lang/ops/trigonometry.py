@@ -16,6 +16,7 @@ from ocannl.lang.core.term_functions import (
     minimum,
     polynomial,
     sqrt,
+    trunc,
     where,
     with_sign_of,
 )
@@ -99,7 +100,8 @@ def hypot(x: Term, y: Term) -> Term:
 
 def _sign_of_half_turns(x: Term, fraction: Term) -> Term:
     """`cos(pi n)` for the integer n next to `x`."""
-    return where(eq(apply("mod", x - fraction, 2.0), 0.0), 1.0, -1.0)
+    half = 0.5 * (x - fraction)
+    return where(eq(half, trunc(half)), 1.0, -1.0)
 
 
 _SINC_SLOPE = [(-1) ** k * 2 * k / math.factorial(2 * k + 1) * math.pi ** (2 * k) for k in range(1, 12)]

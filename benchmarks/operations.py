@@ -1,0 +1,158 @@
+"""Times of operations beside PyTorch: each row is a forward pass, or with `--gradient` a step of values and gradients.
+
+    python benchmarks/operations.py [names] [--gradient] [--threads 1] [--size 4096] [--type float32] [--backend llvm]
+
+Both run in turns, and the best of several rounds counts. Names select the rows whose first word they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import ocannl as oc
+from ocannl import train
+
+ROUNDS = 7
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # options of glibc's allocator
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operation; `shapes` are those of the operands, where None is the size."""
+
+    name: str
+    ours: Callable[..., Any]
+    theirs: Callable[..., Any]
+    low: float = -3.0
+    high: float = 3.0
+    shapes: tuple[tuple[int | None, ...], ...] = ((None, None),)
+
+
+PAIR = ((None, None), (None, None))
+GELU = partial(oc.gelu, approximate="none")
+ROWS = (
+    Row("tan", oc.tan, torch.tan),
+    Row("asin", oc.asin, torch.asin, -1, 1),
+    Row("acos", oc.acos, torch.acos, -1, 1),
+    Row("atan", oc.atan, torch.atan),
+    Row("atan2", oc.atan2, torch.atan2, shapes=PAIR),
+    Row("sinh", oc.sinh, torch.sinh),
+    Row("cosh", oc.cosh, torch.cosh),
+    Row("asinh", oc.asinh, torch.asinh),
+    Row("acosh", oc.acosh, torch.acosh, 1, 9),
+    Row("atanh", oc.atanh, torch.atanh, -1, 1),
+    Row("hypot", oc.hypot, torch.hypot, shapes=PAIR),
+    Row("sinc", oc.sinc, torch.sinc),
+    Row("erf", oc.erf, torch.erf),
+    Row("erfc", oc.erfc, torch.erfc),
+    Row("erfinv", oc.erfinv, torch.erfinv, -1, 1),
+    Row("lgamma", oc.lgamma, torch.lgamma, 0, 9),
+    Row("digamma", oc.digamma, torch.digamma, 0, 9),
+    Row("log10", oc.log10, torch.log10, 0, 9),
+    Row("expm1", oc.expm1, torch.expm1),
+    Row("log1p", oc.log1p, torch.log1p, 0, 9),
+    Row("logit", oc.logit, torch.logit, 0, 1),
+    Row("gelu exact", GELU, F.gelu),
+    Row("gelu tanh", oc.gelu, partial(F.gelu, approximate="tanh")),
+    Row("relu6", oc.relu6, F.relu6),
+    Row("selu", oc.selu, F.selu),
+    Row("celu", oc.celu, F.celu),
+    Row("mish", oc.mish, F.mish),
+    Row("prelu", oc.prelu, F.prelu, shapes=((None, None), (None,))),
+    Row("log_sigmoid", oc.log_sigmoid, F.logsigmoid),
+    Row("hard_sigmoid", oc.hard_sigmoid, F.hardsigmoid),
+    Row("hard_swish", oc.hard_swish, F.hardswish),
+    Row("hard_tanh", oc.hard_tanh, F.hardtanh),
+    Row("hardshrink", oc.hardshrink, F.hardshrink),
+    Row("softshrink", oc.softshrink, F.softshrink),
+    Row("tanhshrink", oc.tanhshrink, F.tanhshrink),
+    Row("softsign", oc.softsign, F.softsign),
+    Row("threshold", partial(oc.threshold, threshold=0.1, value=2.0), lambda x: F.threshold(x, 0.1, 2.0)),
+    Row("glu", lambda x: oc.glu(x, "ij => i"), F.glu),
+    Row("lerp", oc.lerp, torch.lerp, shapes=((None, None),) * 3),
+    Row("fmod", oc.fmod, torch.fmod, shapes=PAIR),
+    Row("copysign", oc.copysign, torch.copysign, shapes=PAIR),
+    Row("nan_to_num", oc.nan_to_num, torch.nan_to_num),
+    Row("square", oc.square, torch.square),
+)  # fmt: skip
+
+
+def ours(row: Row, arrays: Sequence[np.ndarray], arguments: argparse.Namespace) -> Callable[[], object]:
+    """A compiled routine over the arrays."""
+    ctx = oc.Context(arguments.backend, threads=arguments.threads)
+    if not arguments.gradient:
+        xs = [oc.placeholder(f"x{n}", o=list(a.shape), dtype=arguments.type) for n, a in enumerate(arrays)]
+        for x, array in zip(xs, arrays, strict=True):
+            ctx[x] = array
+        return ctx.compile(row.ours(*xs).forward)
+    params = [oc.param(f"x{n}", a) for n, a in enumerate(arrays)]
+    loss = row.ours(*params).sum()
+    ctx.init(loss)
+    return ctx.compile(train.grad_update(loss), keep=[p.grad for p in params])
+
+
+def theirs(row: Row, arrays: Sequence[np.ndarray], arguments: argparse.Namespace) -> Callable[[], object]:
+    xs = [torch.tensor(a, requires_grad=arguments.gradient) for a in arrays]
+
+    def step() -> None:
+        for x in xs:
+            x.grad = None
+        row.theirs(*xs).sum().backward()
+
+    return step if arguments.gradient else lambda: row.theirs(*xs)
+
+
+def seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def compare(row: Row, arguments: argparse.Namespace) -> None:
+    random = np.random.default_rng(0)
+    shapes = [tuple(arguments.size if n is None else n for n in shape) for shape in row.shapes]
+    arrays = [random.uniform(row.low, row.high, shape).astype(arguments.type) for shape in shapes]
+    calls = [ours(row, arrays, arguments), theirs(row, arrays, arguments)]
+    for call in calls:
+        call()
+    rounds = [[seconds(call) for call in calls] for _ in range(ROUNDS)]
+    ocannl_time, torch_time = (1e3 * min(times) for times in zip(*rounds, strict=True))
+    print(f"{row.name:16}{ocannl_time:10.2f}{torch_time:10.2f}{torch_time / ocannl_time:8.2f}", flush=True)
+
+
+def reuse_freed_memory() -> None:
+    """Keeps freed memory in the process: results of PyTorch would otherwise be paged in at every call."""
+    libc = ctypes.CDLL(None)
+    for option, value in ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, 2**31 - 1)):
+        libc.mallopt(option, value)
+
+
+def main() -> None:
+    reuse_freed_memory()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--gradient", action="store_true")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--size", type=int, default=4096)
+    parser.add_argument("--type", default="float32")
+    parser.add_argument("--backend", default="llvm")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    print(f"{'milliseconds':16}{'ocannl':>10}{'PyTorch':>10}{'ratio':>8}")
+    for row in ROWS:
+        if not arguments.names or row.name.split()[0] in arguments.names:
+            compare(row, arguments)
+
+
+if __name__ == "__main__":
+    main()
