@@ -52,7 +52,7 @@ def split(code: Comp) -> Iterator[Comp | HostCall]:
             if call is not None:
                 raise CodeError(
                     f"{call} is inside a loop or a condition, which is executed by native code only"
-                    f"{position(call)}\n  fix  compute `{call.label}` before, or once for the whole batch"
+                    f"{position(call)}\n  fix  compute `{call.label}` outside of the loop"
                 )
             yield code
 
@@ -84,9 +84,9 @@ def native_step(queue: Queue, entry: Entry, syms: Sequence[Sym], all_syms: Seque
     return lambda *values: run(*[values[n] for n in numbers])
 
 
-def host_step(queue: Queue, call: HostCall, routine: str, place: Callable[[TNode], Location]) -> Entry:
-    """The step that executes a host call. `place` gives the location of a node in device memory."""
-    arrays = {node: _HostAccess.of(queue, node, place(node)) for node in call.nodes}
+def host_step(queue: Queue, call: HostCall, routine: str, locate: Callable[[TNode], Location]) -> Entry:
+    """The step that executes a host call. `locate` gives the location of a node in device memory."""
+    arrays = {node: _HostAccess.of(queue, node, locate(node)) for node in call.nodes}
 
     def step(*_: int) -> None:
         inputs = {node: arrays[node].read() for node in call.read}

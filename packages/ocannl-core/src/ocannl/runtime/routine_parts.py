@@ -47,15 +47,15 @@ def _parts(job: Job, unique: Namer) -> Iterator[Job | HostCall]:
         return
     parts = list(split(job.code))
     reasons = dict(job.keep_reasons)
+    for part in parts:
+        if isinstance(part, HostCall):
+            for node in part.nodes:
+                reasons.setdefault(node, f"{'result' if node in part.written else 'operand'} of the {part}")
     first: dict[TNode, int] = {}
     for number, part in enumerate(parts):
         for node in part.nodes if isinstance(part, HostCall) else nodes(part):
             if first.setdefault(node, number) != number:
                 reasons.setdefault(node, f"used before and after a host call of `{job.name}`")
-    for part in parts:
-        if isinstance(part, HostCall):
-            reasons.update((node, f"operand of the {part}") for node in part.read)
-            reasons.update((node, f"result of the {part}") for node in part.written)
     for part in parts:
         if isinstance(part, HostCall):
             yield part

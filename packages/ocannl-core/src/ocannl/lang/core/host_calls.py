@@ -47,7 +47,7 @@ class SlotHostCall:
         self.inputs: tuple[TNode | float, ...] | None = None
         self.outputs: list[TNode | None] = [None] * count
 
-    def place(self, out: list[Any]) -> None:
+    def append_to(self, out: list[Any]) -> None:
         """Appends the call to the assignments, unless it is there."""
         if self.inputs is None:
             self.inputs = tuple(self._input(tree_of(term), number, out) for number, term in enumerate(self.terms, 1))
@@ -115,7 +115,7 @@ class HostResult:
         self.number = number
 
     def write(self, target: Hole, accum: Op | None, clear: bool, out: list[Any]) -> None:
-        self.call.place(out)
+        self.call.append_to(out)
         source = self.call.outputs[self.number]
         if source is None and accum is None:
             self.call.outputs[self.number] = target.node

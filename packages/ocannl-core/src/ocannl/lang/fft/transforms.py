@@ -53,9 +53,9 @@ def _define_real(name: str, number: int, doc: str) -> Callable[..., Tensor]:
             return pair_array(np.fft.rfftn(x, axes=axes.transformed, norm=norm), axes.pair_position)
 
         def backward(g: Array) -> Array:
-            *others, last = axes.transformed
+            *leading, last = axes.transformed
             spectrum = complex_array(g, axes.pair_position) * _along(last, g.ndim - 1, _multiplicities(n, 0.5))
-            spectrum = np.fft.ifftn(spectrum, axes=others, norm=ADJOINT_NORM[norm])
+            spectrum = np.fft.ifftn(spectrum, axes=leading, norm=ADJOINT_NORM[norm])
             return np.asarray(np.fft.irfft(spectrum, n, last, ADJOINT_NORM[norm]))
 
         sizes = {PAIR.name: 2, frequency: n // 2 + 1}
@@ -83,15 +83,15 @@ def _define_inverse_real(name: str, number: int, doc: str) -> Callable[..., Tens
             )
 
         def forward(pairs: Array) -> Array:
-            *others, last = axes.transformed
-            spectrum = np.fft.ifftn(complex_array(pairs, axes.pair_position), axes=others, norm=norm)
+            *leading, last = axes.transformed
+            spectrum = np.fft.ifftn(complex_array(pairs, axes.pair_position), axes=leading, norm=norm)
             return np.asarray(np.fft.irfft(spectrum, size, last, norm))
 
         def backward(g: Array) -> Array:
-            *others, last = axes.transformed
+            *leading, last = axes.transformed
             spectrum = np.fft.rfft(g, axis=last, norm=ADJOINT_NORM[norm])
             spectrum = spectrum * _along(last, g.ndim, _multiplicities(size, 2))
-            spectrum = np.fft.fftn(spectrum, axes=others, norm=ADJOINT_NORM[norm])
+            spectrum = np.fft.fftn(spectrum, axes=leading, norm=ADJOINT_NORM[norm])
             return pair_array(spectrum, axes.pair_position)
 
         sizes = {time: size, **({axes.pair: 2} if axes.pair else {})}

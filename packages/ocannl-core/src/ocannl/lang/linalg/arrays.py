@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -53,7 +52,7 @@ def lower_half(a: Array) -> Array:
 def solve_triangular(a: Array, b: Array, *, lower: bool, transpose: bool = False, unit_diagonal: bool = False) -> Array:
     """The solution of `a @ x = b`, or of `a.T @ x = b`; reads one triangle of `a`. The stacks broadcast."""
     try:
-        by_scipy = importlib.import_module("scipy.linalg").solve_triangular
+        from scipy.linalg import solve_triangular as by_scipy
     except ImportError:
         triangle = (np.tril if lower else np.triu)(a, (-1 if lower else 1) if unit_diagonal else 0)
         if unit_diagonal:
@@ -74,6 +73,7 @@ def solve_triangular(a: Array, b: Array, *, lower: bool, transpose: bool = False
 def scipy_linalg(purpose: str) -> Any:
     """The module `scipy.linalg`. Raises: Unsupported when SciPy is not installed."""
     try:
-        return importlib.import_module("scipy.linalg")
+        import scipy.linalg
     except ImportError:
         raise Unsupported(f"{purpose} needs SciPy: pip install ocannl-core[linalg]") from None
+    return scipy.linalg

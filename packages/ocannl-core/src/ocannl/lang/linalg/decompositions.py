@@ -135,12 +135,12 @@ def svd(a: object) -> tuple[Tensor, Tensor, Tensor]:
 
     packed = host_operation("svd", f"{form.spec('m', 'n')} => ...|{packed_spec}", forward, gradient, [a])
     if m >= n:
-        places = f"i^1^{n},k", f"{m},k", f"{m}^1^k,j"
+        regions = f"i^1^{n},k", f"{m},k", f"{m}^1^k,j"
     else:
-        places = f"i,k^1^{n}", f"k,{m}", f"k,{m}^1^j"
-    u = part(packed, "u", f"...|{places[0]} => {form.spec('i', 'k')}")
-    s = row(packed, "s", f"...|{places[1]} => ...|k")
-    return u, s, part(packed, "vh", f"...|{places[2]} => {form.spec('k', 'j')}")
+        regions = f"i,k^1^{n}", f"k,{m}", f"k,{m}^1^j"
+    u = part(packed, "u", f"...|{regions[0]} => {form.spec('i', 'k')}")
+    s = row(packed, "s", f"...|{regions[1]} => ...|k")
+    return u, s, part(packed, "vh", f"...|{regions[2]} => {form.spec('k', 'j')}")
 
 
 @composite

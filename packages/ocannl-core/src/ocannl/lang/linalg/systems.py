@@ -132,9 +132,9 @@ def _cofactors(a: Array) -> Array:
     """`det(a) * inv(a).T`, from singular values, so that it is defined for singular matrices."""
     u, s, vh = np.linalg.svd(a)
     n = a.shape[-1]
-    others = np.stack([np.prod(np.delete(s, k, -1), -1) for k in range(n)], -1) if n else s
+    products = np.stack([np.prod(np.delete(s, k, -1), -1) for k in range(n)], -1) if n else s
     sign = np.round(np.linalg.det(u) * np.linalg.det(vh))
-    return np.asarray(sign[..., None, None] * ((u * others[..., None, :]) @ vh))
+    return np.asarray(sign[..., None, None] * ((u * products[..., None, :]) @ vh))
 
 
 @composite
