@@ -12,23 +12,21 @@ recomputes those that are cheap, and accumulates gradients of the inputs of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 
 from ocannl.infer.logic import pointwise
 from ocannl.infer.project import project
-from ocannl.infer.shape import Shape
 from ocannl.ir.affine import Affine, Sym, SymKind
-from ocannl.ir.assign import Assign, Call, Comp, Conditional, Convert, Loop, Number, Piece, Read, Seq, Value, statements
+from ocannl.ir.assign import Assign, Call, Comp, Conditional, Convert, Loop, Number, Piece, Read, Seq, Value
 from ocannl.ir.index_substitution import substitute
 from ocannl.ir.ops import ADD, Domain
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Placement, Role, TNode
-from ocannl.lang.core.applied_operation import Application
 from ocannl.lang.core.fill import fill
-from ocannl.lang.core.operation import Operation, Rule
+from ocannl.lang.core.region_tensor import RegionTensor, cells, copy, exposed, number_of, written
 from ocannl.lang.core.slots import SlotAssign, elaborate
 from ocannl.lang.core.symbolic_terms import Hole
 from ocannl.lang.core.tensor import Tensor
@@ -68,59 +66,47 @@ class LoopBody:
         return tuple(dict.fromkeys((*self.initial, *self.step.inputs, *condition)))
 
 
-class LoopTensor(Tensor):
-    """A tensor without a value of its own that owns the code of a loop. The results of the loop have it as operand."""
+class LoopTensor(RegionTensor):
+    """A tensor without a value of its own that owns the code of a loop. Its results are the carries after the last
+    step, then the stacked results of the steps."""
 
     __slots__ = ("__dict__",)
 
     body: LoopBody
 
-    def zero_gradient(self) -> Iterable[Assign]:
-        return ()
-
-    def value_code(self) -> Iterable[Comp]:
-        return self._forward(frozenset())
-
-    def value_step(self, reached: Set[Tensor]) -> Callable[[], Iterable[Comp]]:
-        return partial(self._forward, frozenset(results_of(self, reached)))
-
-    def gradient_step(self, reached: Set[Tensor]) -> Callable[[], Iterable[Comp]]:
-        return partial(self._backward, frozenset(results_of(self, reached)))
-
     # --- code ---
 
-    def _forward(self, results: frozenset[Tensor]) -> Iterator[Comp]:
-        body, numbers = self.body, {r.application.number for r in results if isinstance(r.application, LoopResult)}
+    def forward_code(self, results: Sequence[Tensor]) -> Iterator[Comp]:
+        body, numbers = self.body, set(map(number_of, results))
         for carry, initial in zip(body.carries, body.initial, strict=True):
             yield from _broadcast(carry, initial)
-        saved = self.saved if self.has_gradient else ()
+        saved = dict.fromkeys(self.saved if self.has_gradient else (), True)
         step: list[Comp] = []
         for t in (*body.carries, *body.step.body):
-            step += t.value_code()
-            if t.node in saved:
-                step.append(_save(t.node, self.steps_of(t.node), body.position))
+            code = body.step.code_of(t)
+            now = [node for node in (t.node, *written(code)) if saved.pop(node, False)]
+            step += [*code, *(_save(node, self.steps_of(node), body.position) for node in now)]
         for number, (y, stacked) in enumerate(zip(body.ys, body.stacked, strict=True), len(body.carries)):
             if number in numbers:
                 step.append(_save(y.node, stacked, body.position))
-        step += [_copy(carry.node, then.node) for carry, then in zip(body.carries, body.next, strict=True)]
-        private = (*body.stacked, *map(self.steps_of, saved))
+        step += [copy(carry.node, then.node) for carry, then in zip(body.carries, body.next, strict=True)]
+        private = (*body.stacked, *(map(self.steps_of, self.saved) if self.has_gradient else ()))
         if body.condition is None:
             yield self._loop(step, body.is_reversed, (*private, *self._carry_nodes))
         else:
             yield from self._while(step, private)
         for result in results:
-            if isinstance(result.application, LoopResult) and result.application.number < len(body.carries):
-                yield _copy(result.node, body.carries[result.application.number].node)
+            if number_of(result) < len(body.carries):
+                yield copy(result.node, body.carries[number_of(result)].node)
 
     def _while(self, step: list[Comp], private: Sequence[TNode]) -> Iterator[Comp]:
         """A loop that ends when the condition is 0: in the remaining iterations nothing is executed."""
         body = self.body
         assert body.condition is not None
         (is_running,) = body.condition.results
-        test = [code for t in body.condition.body for code in t.value_code()]
+        test = body.condition.code()
         yield from test
-        nodes = {s.lhs for s in statements(Seq((*step, *test))) if isinstance(s, Assign)}
-        guarded = Conditional(Read(is_running.node, ()), Seq((*step, *test)), tuple(nodes))
+        guarded = Conditional(Read(is_running.node, ()), Seq((*step, *test)), written((*step, *test)))
         before: list[Comp] = []
         if self.has_gradient:
             flags = self.steps_of(is_running.node)
@@ -128,24 +114,22 @@ class LoopTensor(Tensor):
             private = (*private, flags)
         yield self._loop([*before, guarded], False, (*private, *self._carry_nodes))
 
-    def _backward(self, results: frozenset[Tensor]) -> Iterator[Comp]:
-        body = self.body
-        seeds = {r.application.number: r for r in results if isinstance(r.application, LoopResult)}
+    def backward_code(self, results: Sequence[Tensor]) -> Iterator[Comp]:
+        body, seeds = self.body, {number_of(result): result for result in results}
         carried = [(carry, after) for carry, after in zip(body.carries, body.next, strict=True) if carry.has_gradient]
         for number, carry in enumerate(body.carries):
             if carry.grad is not None and number in seeds:
                 final = seeds[number].grad
                 assert final is not None
-                yield _copy(carry.grad.node, final.node)
+                yield copy(carry.grad.node, final.node)
             elif carry.grad is not None:
                 yield _zero(carry.grad)
-        differentiable = [t for t in body.step.body if t.has_gradient]
         step: list[Comp] = [_restore(node, self.steps_of(node), body.position) for node in self.saved]
-        step += [code for t in body.step.body if t in self.recomputed for code in t.value_code()]
-        step += [code for t in differentiable for code in t.zero_gradient()]
+        step += [code for t in body.step.body if t in self.recomputed for code in body.step.code_of(t)]
+        step += body.step.zero_gradients()
         for carry, after in carried:
             if after.grad is not None and carry.grad is not None:
-                step.append(_copy(after.grad.node, carry.grad.node))
+                step.append(copy(after.grad.node, carry.grad.node))
         for number, y in enumerate(body.ys, len(body.carries)):
             if y.grad is not None and number in seeds:
                 final = seeds[number].grad
@@ -156,10 +140,10 @@ class LoopTensor(Tensor):
         private = tuple(carry.grad.node for carry, _ in carried if carry.grad is not None)
         if body.condition is not None:
             (is_running,) = body.condition.results
-            nodes = {s.lhs for s in statements(Seq(tuple(step))) if isinstance(s, Assign)}
             flags = Read(self.steps_of(is_running.node), (Affine.of(body.position),))
-            own = {t.node for t in body.step.body} | {t.grad.node for t in differentiable if t.grad is not None}
-            step = [Conditional(flags, Seq(tuple(step)), tuple(nodes & (own | set(self._carry_nodes))))]
+            read = exposed(step)
+            own = tuple(node for node in written(step) if node not in read)
+            step = [Conditional(flags, Seq(tuple(step)), own)]
         yield self._loop(step, not body.is_reversed, private)
         for carry, initial in zip(body.carries, body.initial, strict=True):
             if carry.grad is not None and initial.grad is not None:
@@ -194,7 +178,7 @@ class LoopTensor(Tensor):
 
     @cached_property
     def _gradient_code(self) -> tuple[Comp, ...]:
-        return tuple(code for t in reversed(self.body.step.body) if t.has_gradient for code in t.gradient_code())
+        return tuple(self.body.step.gradient_code())
 
     @property
     def saved(self) -> tuple[TNode, ...]:
@@ -217,74 +201,35 @@ class LoopTensor(Tensor):
 
     def _partition(self, must_save: Callable[[Sequence[Comp]], bool]) -> tuple[tuple[TNode, ...], frozenset[Tensor]]:
         """The carries and the nodes of code to be saved, and the tensors to be recomputed, that the gradient reads."""
-        needed = _nodes_read(self._gradient_code)
+        needed = exposed(self._gradient_code)
         saved: list[TNode] = []
         recomputed: set[Tensor] = set()
         for t in reversed(self.body.step.body):
-            if t.node not in needed:
+            code = self.body.step.code_of(t)
+            read_later = [node for node in written(code) if node in needed]
+            if not read_later:
                 continue
-            code = tuple(t.value_code())
             if must_save(code):
-                saved.append(t.node)
+                saved += read_later
             else:
                 recomputed.add(t)
-                needed |= _nodes_read(code)
+                needed |= exposed(code)
         saved += [node for node in self._carry_nodes if node in needed]
         return tuple(reversed(saved)), frozenset(recomputed)
-
-
-class LoopResult(Application[Tensor]):
-    """Result `number` of a loop: the carries after the last step, then the stacked results of the steps."""
-
-    __slots__ = ("_emit", "number")
-
-    def __init__(self, loop: LoopTensor, number: int, emit: Callable[[Tensor], Shape]) -> None:
-        super().__init__(_RESULT, (loop,), {})
-        self.number = number
-        self._emit = emit
-
-    def emit_constraints(self, result: Tensor) -> Shape:  # type: ignore[override]
-        return self._emit(result)
-
-    def code(self, result: object, rule: Rule) -> Iterable[Comp]:
-        return ()
-
-
-def _no_code(_: object) -> None:
-    pass
-
-
-_RESULT = Operation("result", pointwise(1), _no_code, _no_code)
-
-
-def results_of(loop: LoopTensor, tensors: Iterable[Tensor]) -> Iterator[Tensor]:
-    for t in tensors:
-        if isinstance(t.application, LoopResult) and t.application.operands[0] is loop:
-            yield t
 
 
 # --- assignments ------------------------------------------------------------------------------------------------------
 
 
-def _cells(node: TNode) -> tuple[tuple[Sym, ...], tuple[Affine, ...]]:
-    loops = tuple(Sym(f"i{n}", 0, size - 1) for n, size in enumerate(node.dims))
-    return loops, tuple(map(Affine.of, loops))
-
-
-def _copy(target: TNode, source: TNode) -> Assign:
-    loops, indices = _cells(target)
-    return Assign(target, None, True, (Piece(loops, indices, Read(source, indices)),))
-
-
 def _save(node: TNode, steps: TNode, position: Sym) -> Assign:
     """Stores a node as one step of another."""
-    loops, indices = _cells(node)
+    loops, indices = cells(node)
     return Assign(steps, None, False, (Piece(loops, (Affine.of(position), *indices), Read(node, indices)),))
 
 
 def _restore(node: TNode, steps: TNode, position: Sym, accumulate: bool = False) -> Assign:
     """Loads a node from one step of another, or adds it."""
-    loops, indices = _cells(node)
+    loops, indices = cells(node)
     value = Read(steps, (Affine.of(position), *indices))
     return Assign(node, ADD if accumulate else None, not accumulate, (Piece(loops, indices, value),))
 
@@ -304,14 +249,6 @@ def _broadcast(carry: Tensor, initial: Tensor) -> Iterable[Assign]:
 
 
 # --- analysis ---------------------------------------------------------------------------------------------------------
-
-
-def _nodes_read(code: Iterable[Comp]) -> set[TNode]:
-    found: set[TNode] = set()
-    for statement in statements(Seq(tuple(code))):
-        if isinstance(statement, Assign):
-            found.update(read.node for piece in statement.pieces for read in piece.reads)
-    return found
 
 
 def _is_expensive(code: Sequence[Comp]) -> bool:

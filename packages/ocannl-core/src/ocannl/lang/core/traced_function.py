@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ocannl.ir.assign import Comp
 from ocannl.ir.tnode import next_id
 from ocannl.lang.core import graph, nested
 from ocannl.lang.core.leaf_constructors import embed
@@ -26,6 +27,22 @@ class TracedFunction:
     results: tuple[Tensor, ...]
     body: tuple[Tensor, ...]
     inputs: tuple[Tensor, ...]
+
+    def code_of(self, t: Tensor) -> list[Comp]:
+        """The code that computes one tensor of the body."""
+        return list(t.value_step(frozenset(self.body))())
+
+    def code(self) -> list[Comp]:
+        return [code for t in self.body for code in self.code_of(t)]
+
+    def gradient_code(self) -> list[Comp]:
+        """The code that accumulates gradients of the inputs, and of the body, from those of the results."""
+        reached = frozenset(self.body)
+        steps = [t.gradient_step(reached) for t in reversed(self.body) if t.has_gradient]
+        return [code for step in steps for code in step()]
+
+    def zero_gradients(self) -> list[Comp]:
+        return [code for t in self.body if t.has_gradient for code in t.zero_gradient()]
 
 
 def trace(function: Callable[..., Any], arguments: Sequence[Any], variables: Iterable[Tensor] | None) -> TracedFunction:

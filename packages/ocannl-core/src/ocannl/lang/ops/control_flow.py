@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from ocannl.base.errors import CodeError, DtypeError, ShapeError
 from ocannl.infer.logic import ALL_ROWS, EQUAL, Logic, einsum, pointwise
@@ -21,13 +21,15 @@ from ocannl.ir.precision import float32, int32
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import dtype_inference, nested
 from ocannl.lang.core.applied_operation import Application
+from ocannl.lang.core.branch_tensor import Branches, BranchTensor
 from ocannl.lang.core.context_vars import CallSite, gradients_enabled, site
 from ocannl.lang.core.dtype_inference import DtypeInference
 from ocannl.lang.core.leaf import LeafName, leaf
 from ocannl.lang.core.leaf_constructors import INFERRED, NO_AXES, embed
-from ocannl.lang.core.loop_tensor import LoopBody, LoopResult, LoopTensor
+from ocannl.lang.core.loop_tensor import LoopBody, LoopTensor
 from ocannl.lang.core.operation import Operation, contraction
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.region_tensor import RegionResult, RegionTensor, no_code
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor, apply, use_site
 from ocannl.lang.core.traced_function import TracedFunction, trace
@@ -127,6 +129,44 @@ def while_loop(
     return nested.rebuilt(init, _results("while_loop", body, call_site, kind))
 
 
+def cond(condition: object, if_true: Callable[..., Any], if_false: Callable[..., Any], *operands: Any) -> Any:
+    """`if_true(*operands)` where the condition is not 0, otherwise `if_false(*operands)`: only one is executed.
+
+        y = oc.cond(x.sum() > 0.0, lambda x: oc.log(x), lambda x: 0.0 * x, x)
+
+    The condition is a scalar, and is evaluated on the device; to choose element by element, use `oc.where`. Both
+    functions are called once. What they build is executed in their branch; what exists before is computed before.
+
+    Shapes: both functions return tensors of the same shapes and types, in nested tuples, lists and mappings.
+    Grad:   to all tensors that the executed branch uses; none to the condition.
+    Raises: CodeError, ShapeError and DtypeError where the functions return different structures, shapes or types.
+    """
+    call_site, chooser = site(), embed(condition)
+    _refuse_recorder("cond")
+    arguments = [nested.rebuilt(value, [embed(leaf) for leaf in nested.leaves(value)]) for value in operands]
+    branches = Branches(chooser, trace(if_true, arguments, None), trace(if_false, arguments, None))
+    true, false = branches.if_true, branches.if_false
+    if nested.outline(true.structure) != nested.outline(false.structure):
+        raise CodeError(
+            f"the functions of oc.cond return different structures: {nested.outline(true.structure)} and "
+            f"{nested.outline(false.structure)}"
+        )
+    relate(_SCALAR, [chooser.handle], None, chooser.provenance)
+    owner = _region(BranchTensor, "cond", branches.inputs, call_site)
+    owner.branches = branches
+    results = []
+    for number, (a, b) in enumerate(zip(true.results, false.results, strict=True)):
+        if a.typing.current is not b.typing.current:
+            raise DtypeError(f"the branches of oc.cond are {a.typing.current} and {b.typing.current}: use .astype(...)")
+        results.append(_result(owner, number, a, partial(_common_shape, a, b)))
+    return nested.rebuilt(true.structure, results)
+
+
+def _common_shape(a: Tensor, b: Tensor, result: Tensor) -> Shape:
+    return relate(_BOTH, [a.handle, b.handle], None, result.provenance)
+
+
+_BOTH = Logic("cond", parse("...|...->...; ...|...->... => ...|...->..."), (EQUAL, EQUAL), needs_axes=False)
 _SCALAR = Logic("condition", parse("=> "), (EQUAL,), needs_axes=False)
 
 
@@ -213,12 +253,7 @@ def _check_carry(name: str, init: Any, after: Any) -> None:
 
 def _results(name: str, body: LoopBody, call_site: CallSite, kind: str) -> list[Tensor]:
     """The results of a loop: the carries after the last step, then the stacked results of the steps."""
-    inputs = body.inputs
-    has_gradient = gradients_enabled.get() and any(t.has_gradient for t in inputs)
-    node = TNode(name, Role.RESULT, tuple, lambda: float32, where=call_site.where)
-    typing = dtype_inference.leaf_dtype(float32).bind(node)
-    operation = Operation(name, pointwise(0), _no_code, _no_code)
-    loop = LoopTensor(node, _scalar, typing, application=Application(operation, inputs, {}), has_gradient=has_gradient)
+    loop = _region(LoopTensor, name, body.inputs, call_site)
     loop.body = body
     results = []
     for number, (carry, after) in enumerate(zip(body.carries, body.next, strict=True)):
@@ -231,15 +266,27 @@ def _results(name: str, body: LoopBody, call_site: CallSite, kind: str) -> list[
     return results
 
 
-def _result(loop: LoopTensor, number: int, of: Tensor, emit: Callable[[Tensor], Shape]) -> Tensor:
+R = TypeVar("R", bound=RegionTensor)
+
+
+def _region(kind: type[R], name: str, inputs: tuple[Tensor, ...], call_site: CallSite) -> R:
+    """A tensor that owns the code of a loop or of branches that read `inputs`."""
+    has_gradient = gradients_enabled.get() and any(t.has_gradient for t in inputs)
+    node = TNode(name, Role.RESULT, tuple, lambda: float32, where=call_site.where)
+    application: Application[Tensor] = Application(Operation(name, pointwise(0), no_code, no_code), inputs, {})
+    typing = dtype_inference.leaf_dtype(float32).bind(node)
+    return kind(node, _scalar, typing, application=application, has_gradient=has_gradient)
+
+
+def _result(region: RegionTensor, number: int, of: Tensor, emit: Callable[[Tensor], Shape]) -> Tensor:
     kind = of.typing.settle(use_site)
     result: Tensor
-    node = TNode(of.label, Role.RESULT, lambda: result.dims, lambda: kind, where=loop.node.where)
+    node = TNode(of.label, Role.RESULT, lambda: result.dims, lambda: kind, where=region.node.where)
     typing = DtypeInference(kind, gradient=of.typing.gradient)
     typing.settle("its creation")
     result = Tensor(
-        node, emit, typing.bind(node), is_named=False, application=LoopResult(loop, number, emit),
-        has_gradient=loop.has_gradient and of.has_gradient,
+        node, emit, typing.bind(node), is_named=False, application=RegionResult(region, number, emit),
+        has_gradient=region.has_gradient and of.has_gradient,
     )  # fmt: skip
     return result
 
@@ -261,10 +308,6 @@ def _scalar(loop: Tensor) -> Shape:
     return Shape.leaf(loop.provenance, batch=[], input=[], output=[], role="result")
 
 
-def _no_code(_: object) -> None:
-    pass
-
-
 def _check_type(name: str, carry: Tensor, after: Tensor) -> None:
     before, then = carry.typing.current, after.typing.current
     if before is not then:
@@ -274,4 +317,4 @@ def _check_type(name: str, carry: Tensor, after: Tensor) -> None:
         )
 
 
-REGISTRY.update(scan=scan, while_loop=while_loop)
+REGISTRY.update(scan=scan, while_loop=while_loop, cond=cond)
