@@ -200,7 +200,7 @@ def test_package_operations_are_listed_and_broken_packages_reported(good_and_bro
 
 
 def test_operations_are_listed_with_problems(good_and_broken: Packages, capsys: pytest.CaptureFixture[str]) -> None:
-    ops.command(["POW", "ops.Square", "TAN[hH]"])
+    ops.command(["oc.POW", "ops.powers", "ops.Square", "TAN[hH]"])
     stdout, stderr = capsys.readouterr()
     assert stdout.splitlines() == [
         "operation\tabout",

@@ -7,6 +7,7 @@ size 2.
 from __future__ import annotations
 
 from ocannl.base.traceback_filtering import public as _public
+from ocannl.lang.declare.builtin_declarations import attach_to_namespace as _attach
 from ocannl.lang.fft import pairs as _pairs
 from ocannl.lang.fft import transforms as _transforms
 from ocannl.lang.fft import windows as _windows
@@ -35,3 +36,5 @@ __all__ = [
     "blackman", "conj", "fft", "fft2", "hamming", "hann", "ifft", "ifft2", "imag", "irfft", "irfft2", "kaiser",
     "magnitude", "multiply", "pair", "real", "rfft", "rfft2", "stft",
 ]  # fmt: skip
+
+_attach("fft", {name: globals()[name] for name in __all__})

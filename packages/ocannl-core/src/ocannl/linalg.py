@@ -7,6 +7,7 @@ first operand. The axes of the batch row are those of a stack of matrices, and b
 from __future__ import annotations
 
 from ocannl.base.traceback_filtering import public as _public
+from ocannl.lang.declare.builtin_declarations import attach_to_namespace as _attach
 from ocannl.lang.linalg import decompositions as _decompositions
 from ocannl.lang.linalg import norms as _norms
 from ocannl.lang.linalg import systems as _systems
@@ -32,3 +33,5 @@ __all__ = [
     "cholesky", "det", "eigh", "eigvalsh", "inv", "lstsq", "lu", "matrix_power", "norm", "pinv", "qr", "slogdet",
     "solve", "solve_triangular", "svd", "svdvals",
 ]  # fmt: skip
+
+_attach("linalg", {name: globals()[name] for name in __all__})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,19 @@ import ocannl as oc
 from ocannl.lang.declare.builtin_conditions import CONDITIONS, INPUTS
 from ocannl.lang.declare.builtin_declarations import builtin_functions
 from ocannl.lang.declare.builtin_settings import SETTINGS, SPECS
-from ocannl.lang.declare.catalogue import OperationRow, catalogue
+from ocannl.lang.declare.catalogue import OperationRow
 from ocannl.lang.declare.declaration import Declaration
+from ocannl.lang.declare.namespaces import complete_catalogue
 from ocannl.lang.declare.samples import Draw
 
-ROWS = catalogue()
-NAMES = {row.name: row for row in ROWS}
+ROWS = complete_catalogue()
+NAMES = {row.title: row for row in ROWS}
 
 
 def test_functions_and_methods_have_declarations() -> None:
     for row in ROWS:
-        public = getattr(oc.Tensor if row.is_method else oc, row.name)
+        module = getattr(oc, row.declaration.namespace) if row.declaration.namespace else oc
+        public = getattr(oc.Tensor if row.is_method else module, row.name)
         assert isinstance(public.declaration, Declaration) and public.declaration.name == row.name
     assert oc.Tensor.relu.declaration is oc.relu.declaration  # type: ignore[attr-defined]
     declared = oc.conv2d.declaration  # type: ignore[attr-defined]
@@ -31,6 +34,14 @@ def test_functions_and_methods_have_declarations() -> None:
     assert declared.shape == "...|h, w, ic; kh, kw, ic, oc => ...|oh, ow, oc"
     assert oc.clip.declaration.optional == ("low", "high")  # type: ignore[attr-defined]
     assert oc.concat.declaration.variadic == "xs"  # type: ignore[attr-defined]
+
+
+def test_modules_of_the_language_are_in_the_catalogue() -> None:
+    for module in (oc.fft, oc.linalg):
+        prefix = module.__name__.replace("ocannl", "oc")
+        assert [row.call for row in sorted(ROWS, key=lambda row: row.call) if row.call.startswith(f"{prefix}.")] == [
+            f"{prefix}.{name}" for name in module.__all__
+        ]
 
 
 def test_every_setting_is_documented() -> None:
@@ -43,7 +54,7 @@ def test_every_setting_is_documented() -> None:
 
 
 def test_every_operation_has_shapes_as_data() -> None:
-    missing = {row.call for row in ROWS if not row.declaration.shape and "Shapes: `" in row.doc.replace("  ", " ")}
+    missing = {row.call for row in ROWS if not row.declaration.shape and re.search("Shapes: +`[^`]*=>", row.doc)}
     assert not missing
 
 

@@ -14,11 +14,12 @@ from tests.support.json_schema import violations
 
 import ocannl as oc
 from ocannl import declare as d
-from ocannl.lang.declare.catalogue import catalogue, row_of_declaration
+from ocannl.lang.declare.catalogue import row_of_declaration
+from ocannl.lang.declare.namespaces import complete_catalogue
 from ocannl.lang.declare.operations_json import operations_json
 
 SCHEMA = json.loads(files("ocannl.lang.declare").joinpath("operations.schema.json").read_text(encoding="utf-8"))
-BUILTIN = json.loads(operations_json(catalogue()))
+BUILTIN = json.loads(operations_json(complete_catalogue()))
 
 
 @d.configuration(where=[(d.value("stride") > 0).says("a positive stride")])
@@ -81,8 +82,10 @@ def test_the_schema_rejects_other_descriptions() -> None:
 
 
 def test_operations_are_described_as_they_are_called() -> None:
-    for operation, row in zip(BUILTIN["operations"], sorted(catalogue(), key=lambda row: row.call), strict=True):
-        function = getattr(oc.Tensor if row.is_method else oc, row.name)
+    rows = sorted(complete_catalogue(), key=lambda row: row.call)
+    for operation, row in zip(BUILTIN["operations"], rows, strict=True):
+        module = getattr(oc, row.declaration.namespace) if row.declaration.namespace else oc
+        function = getattr(oc.Tensor if row.is_method else module, row.name)
         names = [p for p in inspect.signature(function).parameters if p not in ("self", "label")]
         described = [each["name"] for each in (*operation["inputs"][row.is_method :], *operation["settings"])]
         assert sorted(described) == sorted(names)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ocannl as oc
-from ocannl.lang.declare.catalogue import catalogue
+from ocannl.lang.declare.namespaces import complete_catalogue
 from ocannl.lang.declare.text_generators import GENERATORS
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -22,5 +22,5 @@ FILES = {
 @pytest.mark.parametrize("name", FILES)
 def test_generated_files_are_up_to_date(name: str) -> None:
     with oc.use_backend("numpy"):
-        generated = GENERATORS[name](catalogue())
+        generated = GENERATORS[name](complete_catalogue())
     assert FILES[name].read_text(encoding="utf-8") == generated, f"run: ocannl ops --generate {name} > {FILES[name]}"

@@ -12,7 +12,8 @@ import typer
 
 from ocannl.base.errors import PluginError, UnknownName
 from ocannl.cli.table import show
-from ocannl.lang.declare.catalogue import OperationRow, catalogue, installed_rows, operands
+from ocannl.lang.declare.catalogue import OperationRow, installed_rows, operands
+from ocannl.lang.declare.namespaces import complete_catalogue
 from ocannl.lang.declare.signature_text import parameters, unqualified
 from ocannl.lang.declare.text_generators import LANGUAGE_ONLY, SUFFIXES, generator
 
@@ -43,7 +44,7 @@ def command(
     is_about_language = generate and not names and (not output or generate in LANGUAGE_ONLY)
     plugins = [] if is_about_language else list(installed_rows())
     broken = [row for row in plugins if isinstance(row, PluginError)]
-    rows = [row for row in (*catalogue(), *plugins) if isinstance(row, OperationRow)]
+    rows = [row for row in (*complete_catalogue(), *plugins) if isinstance(row, OperationRow)]
     for name in names or ():
         _require_match(name, rows)
     rows = [row for row in rows if not names or any(_matches(row, name) for name in names)]

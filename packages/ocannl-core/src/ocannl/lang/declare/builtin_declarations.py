@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter
 from typing import Any, get_args, get_origin
 
@@ -44,11 +44,17 @@ def attach() -> None:
             getattr(Methods, name).declaration = REGISTRY[operation].declaration  # type: ignore[attr-defined]
 
 
+def attach_to_namespace(namespace: str, functions: Mapping[str, Callable[..., Any]]) -> None:
+    """Gives the functions of a module of the language, such as `oc.linalg`, their declarations."""
+    for name, function in functions.items():
+        function.declaration = BuiltinDeclaration(name, function, namespace)  # type: ignore[attr-defined]
+
+
 class BuiltinDeclaration(Declaration):
     """The declaration of a function of the language, computed at the first use: most programs read none."""
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        self.__dict__["_source"] = (name, function)
+    def __init__(self, name: str, function: Callable[..., Any], namespace: str = "") -> None:
+        self.__dict__["_source"] = (name, function, namespace)
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_") or "signature" in self.__dict__:
@@ -57,23 +63,24 @@ class BuiltinDeclaration(Declaration):
         return getattr(self, attribute)
 
 
-def builtin_declaration(name: str, function: Callable[..., Any]) -> Declaration:
+def builtin_declaration(name: str, function: Callable[..., Any], namespace: str = "") -> Declaration:
+    title = f"{namespace}.{name}".lstrip(".")
     signature = inspect.signature(function, eval_str=True)
     parameters = [p for p in signature.parameters.values() if p.name not in ("self", "label")]
-    inputs = {p.name: _input(name, p) for p in parameters if _is_input(p)}
-    settings = {p.name: _setting(name, p) for p in parameters if p.name not in inputs}
+    inputs = {p.name: _input(title, p) for p in parameters if _is_input(p)}
+    settings = {p.name: _setting(title, p) for p in parameters if p.name not in inputs}
     receiver = {"x": Input()} if "self" in signature.parameters else {}
     doc = inspect.getdoc(function) or ""
     return Declaration(
         name=name,
-        namespace="",
+        namespace=namespace,
         signature=signature.replace(parameters=[*_receivers(receiver), *parameters]),
         inputs=receiver | inputs,
         settings=settings,
         results=_results(signature.return_annotation),
         shape="".join(SHAPES.findall(doc)[:1]) or None,
-        where=CONDITIONS.get(name, ()),
-        samples=_samples(name, parameters, bool(receiver)),
+        where=CONDITIONS.get(title, ()),
+        samples=() if namespace else _samples(name, parameters, bool(receiver)),
         doc=doc,
         rules=None,
     )
@@ -107,8 +114,10 @@ def _results(annotation: Any) -> dict[str, Output]:
 
 
 def _samples(name: str, parameters: list[Parameter], is_method: bool) -> tuple[Sample, ...]:
-    """The samples in the table, or one call with a random operand for each required positional parameter."""
+    """The samples in the table, or one call with a random operand for each input, if nothing else is required."""
     if name in SAMPLES:
         return SAMPLES[name]
-    required = [p for p in parameters if p.default is p.empty and p.kind in POSITIONAL]
+    required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    if not all(_is_input(p) for p in required):
+        return ()
     return (Sample((*[Draw()] * is_method, *(Draw() for _ in required)), {}),)

@@ -28,14 +28,17 @@ class OperationRow:
     function: Callable[..., Any]
     signature: inspect.Signature
     samples: tuple[Sample, ...]
+    declaration: Declaration
 
     @property
     def name(self) -> str:
         return self.call.rpartition(".")[2]
 
     @property
-    def declaration(self) -> Declaration:
-        return declaration_of(self.function)
+    def title(self) -> str:
+        """The name, with the module of the language that the operation belongs to: `linalg.solve`."""
+        namespace = self.declaration.namespace
+        return self.call.removeprefix("oc.") if self.call == f"oc.{namespace}.{self.name}" else self.name
 
     @property
     def is_method(self) -> bool:
@@ -54,8 +57,9 @@ class OperationRow:
 def catalogue() -> tuple[OperationRow, ...]:
     """The operations of the language."""
     return tuple(
-        OperationRow(call, function, inspect.signature(function, eval_str=True), declaration_of(function).samples)
+        OperationRow(call, function, inspect.signature(function, eval_str=True), declared.samples, declared)
         for call, function in builtin_functions().items()
+        for declared in [declaration_of(function)]
     )
 
 
@@ -74,7 +78,7 @@ def row_of_declaration(call: str, operation: Callable[..., Any]) -> OperationRow
     outputs = len(declaration.outputs)
     result = Tensor if outputs == 1 else tuple[(Tensor,) * outputs]  # type: ignore[misc]
     signature = inspect.Signature([*parameters, LABEL], return_annotation=result)
-    return OperationRow(call, operation, signature, declaration.samples)
+    return OperationRow(call, operation, signature, declaration.samples, declaration)
 
 
 def installed_rows() -> Iterator[OperationRow | PluginError]:

@@ -55,7 +55,7 @@ def _operation(row: OperationRow) -> dict[str, Any]:
         "signatures": [list(signature) for signature in declared.signatures],
         "conditions": [_condition(condition) for condition in declared.where],
         "backend_conditions": [_condition(condition) for condition in declared.backend_where],
-        "names": asdict(peer_names().get(row.name, PeerNames()) if not declared.namespace else PeerNames()),
+        "names": asdict(PeerNames() if row.call.startswith("oc.ops.") else peer_names().get(row.title, PeerNames())),
     }
 
 

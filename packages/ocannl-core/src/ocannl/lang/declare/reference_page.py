@@ -11,7 +11,7 @@ import numpy as np
 
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.declare.catalogue import OperationRow, operands
-from ocannl.lang.declare.declaration import POSITIONAL, Declaration
+from ocannl.lang.declare.declaration import POSITIONAL
 from ocannl.lang.declare.declaration_sections import SECTION, SECTION_TITLES, sections_of
 from ocannl.lang.declare.samples import Draw, Sample
 from ocannl.lang.declare.signature_text import literal, parameters, unqualified
@@ -34,13 +34,13 @@ MAX_LITERAL_NUMBERS = 9  # longer arrays are shown as np.linspace
 
 
 def reference(rows: Sequence[OperationRow]) -> str:
-    return "\n".join([HEAD, *map(section, sorted(rows, key=lambda row: row.name))])
+    return "\n".join([HEAD, *map(section, sorted(rows, key=lambda row: row.title))])
 
 
 def section(row: OperationRow) -> str:
     """The section of one operation."""
     signature = unqualified(", ".join(parameters(operands(row), plain=True)))[0]
-    head = f"## {row.name}\n\n```text\n{row.call}({signature})\n```"
+    head = f"## {row.title}\n\n```text\n{row.call}({signature})\n```"
     example = [f"```pycon\n{_example(row, row.samples[0])}\n```"] if row.samples else []
     return "\n\n".join(filter(None, [head, *_doc_parts(row), *example])) + "\n"
 
@@ -48,8 +48,7 @@ def section(row: OperationRow) -> str:
 def _doc_parts(row: OperationRow) -> tuple[str, str]:
     """The description, and the list of titled sections; a declaration supplies sections missing in the docstring."""
     paragraph, *fields = SECTION.split(row.doc)
-    declaration: Declaration | None = getattr(row.function, "declaration", None)
-    declared = sections_of(declaration) if declaration else {}
+    declared = sections_of(row.declaration)
     sections = declared | dict(zip(fields[::2], fields[1::2], strict=True))
     items = [f"* {title}: {' '.join(sections[title].split())}" for title in SECTION_TITLES if sections.get(title)]
     return _fence_code(paragraph.strip()), "\n".join(items)

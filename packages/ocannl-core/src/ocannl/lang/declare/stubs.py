@@ -25,7 +25,7 @@ METHODS_IMPORTS = {"collections.abc": {"Callable", "Mapping"}, "typing": {"Any"}
 
 def functions(rows: Sequence[OperationRow]) -> str:
     """The stub of the module with the operations as functions."""
-    named = {row.name: row for row in rows if not row.is_method}
+    named = {row.name: row for row in rows if not row.is_method and row.title == row.name}
     names = textwrap.indent(textwrap.fill(", ".join(f'"{name}"' for name in sorted(named)), WIDTH - 5), "    ")
     stubs = [_StubFunction(name, operands(row), row) for name, row in sorted(named.items())]
     return _file("The operations, as functions.", f"__all__ = [\n{names},\n]  # fmt: skip\n", stubs)
@@ -33,7 +33,7 @@ def functions(rows: Sequence[OperationRow]) -> str:
 
 def methods(rows: Sequence[OperationRow]) -> str:
     """The stub of the methods of tensors."""
-    named = {row.name: row for row in rows if row.name in METHODS}
+    named = {row.name: row for row in rows if row.title in METHODS}
     stubs = [
         _StubFunction(name, [SELF, *operands(row)[not row.is_method :]], row, "    ")
         for name, row in sorted(named.items())

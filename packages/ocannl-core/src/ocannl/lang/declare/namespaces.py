@@ -1,0 +1,35 @@
+"""The operations of the modules of the language: `oc.linalg.solve`, `oc.fft.rfft`."""
+
+from __future__ import annotations
+
+import inspect
+
+from ocannl.lang.declare.builtin_declarations import BuiltinDeclaration
+from ocannl.lang.declare.catalogue import OperationRow, catalogue
+from ocannl.lang.fft import pairs, transforms, windows
+from ocannl.lang.linalg import decompositions, norms, systems
+
+NAMESPACES = {"fft": (pairs, transforms, windows), "linalg": (decompositions, norms, systems)}
+"""The modules whose public functions are operations."""
+
+
+def namespace_rows() -> tuple[OperationRow, ...]:
+    """The operations of the modules of the language, without samples: their tests have operands of their own."""
+    return tuple(
+        OperationRow(
+            f"oc.{namespace}.{name}",
+            function,
+            inspect.signature(function, eval_str=True),
+            (),
+            BuiltinDeclaration(name, function, namespace),
+        )
+        for namespace, modules in NAMESPACES.items()
+        for module in modules
+        for name, function in sorted(vars(module).items())
+        if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
+    )
+
+
+def complete_catalogue() -> tuple[OperationRow, ...]:
+    """All operations of the language: functions, methods, and functions of its modules."""
+    return (*catalogue(), *namespace_rows())
