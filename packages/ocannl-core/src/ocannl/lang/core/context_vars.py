@@ -6,8 +6,8 @@ All ambient state lives in context variables, so that threads and coroutines are
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterator
+from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import cache, wraps
@@ -28,6 +28,9 @@ LazyText = Callable[[], str]
 enclosing_call: ContextVar[LazyText | None] = ContextVar("ocannl_composed", default=None)
 """The user's call that the operations being built belong to, as text."""
 
+loop_positions: ContextVar[tuple[Any, ...]] = ContextVar("ocannl_loop_positions", default=())
+"""The numbers of the current steps, as tensors, of the loops whose bodies are being traced, outer loops first."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -40,6 +43,27 @@ def checked_label(label: object) -> str:
     except UnicodeEncodeError:
         raise CodeError(f"the label {label!r} contains an unpaired surrogate") from None
     return label
+
+
+_constants: ContextVar[set[Any] | None] = ContextVar("ocannl_constants", default=None)
+
+
+@contextmanager
+def noted_constants() -> Iterator[set[Any]]:
+    """Collects the nodes of results without a derivative from the code that is generated inside."""
+    constants: set[Any] = set()
+    token = _constants.set(constants)
+    try:
+        yield constants
+    finally:
+        _constants.reset(token)
+
+
+def note_constant(node: object) -> None:
+    """Notes a result whose operation has no derivative."""
+    constants = _constants.get()
+    if constants is not None:
+        constants.add(node)
 
 
 class no_grad(ContextDecorator):

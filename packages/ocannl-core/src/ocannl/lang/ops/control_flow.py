@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -22,7 +21,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import dtype_inference, nested
 from ocannl.lang.core.applied_operation import Application
 from ocannl.lang.core.branch_tensor import Branches, BranchTensor
-from ocannl.lang.core.context_vars import CallSite, gradients_enabled, site
+from ocannl.lang.core.context_vars import CallSite, gradients_enabled, loop_positions, site
 from ocannl.lang.core.dtype_inference import DtypeInference
 from ocannl.lang.core.leaf import LeafName, leaf
 from ocannl.lang.core.leaf_constructors import INFERRED, NO_AXES, embed
@@ -230,16 +229,12 @@ def _carry(initial: Tensor, call_site: CallSite) -> Tensor:
     return carry
 
 
-current_position: ContextVar[Tensor | None] = ContextVar("ocannl_loop_position", default=None)
-"""The number of the current step, while the body of a loop is traced."""
-
-
 def _traced(function: Callable[..., Any], counter: Tensor, variables: Sequence[Tensor]) -> TracedFunction:
-    token = current_position.set(counter)
+    token = loop_positions.set((*loop_positions.get(), counter))
     try:
         return trace(function, (), (*variables, counter))
     finally:
-        current_position.reset(token)
+        loop_positions.reset(token)
 
 
 def _check_carry(name: str, init: Any, after: Any) -> None:

@@ -25,11 +25,12 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang import blocks
 from ocannl.lang.core import dtype_inference, symbolic_terms
 from ocannl.lang.core.applied_operation import Application
-from ocannl.lang.core.context_vars import site
+from ocannl.lang.core.context_vars import loop_positions, site
 from ocannl.lang.core.leaf import LeafName, leaf
 from ocannl.lang.core.leaf_constructors import NO_AXES, embed
 from ocannl.lang.core.literals import HostArray, is_number, python_number
 from ocannl.lang.core.operation import Operation, ResultType, Slots
+from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.random import RandomInitializer, Sampling, Stream, significand_bits
 from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbols import Symbol
@@ -111,6 +112,16 @@ def calls() -> Tensor:
     return Tensor(node, emit, typing, application=Application(_COUNT_CALLS, (), {}))
 
 
+STEP_STRIDE = 2654435769  # 2**32 divided by the golden ratio: counters of different calls and steps are far apart
+
+
+def _in_steps(counter: Tensor) -> Tensor:
+    """The counter in the body of a loop, where each step draws other numbers."""
+    for position in loop_positions.get():
+        counter = REGISTRY["cast"](counter, uint32) * STEP_STRIDE + position
+    return counter
+
+
 def draw(
     name: str,
     parameters: Sequence[Tensor],
@@ -133,7 +144,7 @@ def draw(
     stream = Stream(key, blocks.next_stream())
     key_name = LeafName("key", site().where)
     stream_key = leaf(key_name, Role.DATA, uint32, {**NO_AXES, "output": [5]}, contents=stream)
-    call = calls() if counter is None else _counter(name, counter)
+    call = _in_steps(calls() if counter is None else _counter(name, counter))
     number = len(parameters)
 
     def forward(s: Slots) -> None:
