@@ -127,6 +127,10 @@ MODULE: Names = {
     "transpose": "write x.T, or oc.einsum(\"...|a,b => ...|b,a\", x)", "power": "write oc.pow, or x ** y",
     "multiply": "write oc.mul, or x * y", "subtract": "write oc.sub, or x - y", "divide": "write oc.div, or x / y",
     "mm": "write x @ y", "bmm": "write x @ y",
+    "vdot": "write oc.dot(x, y), or (x * y).sum() over all axes",
+    "inner": 'write oc.dot(x, y), or oc.einsum("...|i,k; ...|j,k => ...|i,j", x, y)',
+    **_each("var_mean std_mean", "write oc.moments(x, spec), which returns the mean and the variance"),
+    "randperm": "write oc.permutation(n)", "shuffle": "write x.take(oc.permutation(n))",
     "remainder": "write oc.mod, or x % y", "fit": "write train.fit, after `from ocannl import train`",
 }  # fmt: skip
 

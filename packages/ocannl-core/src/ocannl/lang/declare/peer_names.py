@@ -37,8 +37,8 @@ def peer_names() -> dict[str, PeerNames]:
 
 def peers(rows: Sequence[OperationRow]) -> str:
     """The table of names for the page of operations."""
-    known = peer_names()
-    cells = [_cells(row, known.get(row.title, PeerNames())) for row in sorted(rows, key=lambda row: row.title)]
+    table = peer_names()
+    cells = [_cells(row, table.get(row.title, PeerNames())) for row in sorted(rows, key=lambda row: row.title)]
     lines = [["ocannl", *TITLES], ["---"] * (1 + len(TITLES)), *cells]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

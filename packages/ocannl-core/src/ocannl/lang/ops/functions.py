@@ -38,6 +38,7 @@ from ocannl.lang.ops import (
     padding,
     patches,
     primitives,
+    products,
     quantiles,
     reductions,
     repetition,
@@ -50,6 +51,7 @@ from ocannl.lang.ops import (
     segments,
     softmax,
     special_functions,
+    statistics,
     threefry,
     trigonometry,
 )
@@ -59,8 +61,8 @@ REGISTERING_MODULES = (
     activations, adaptive_pooling, along_axis, casts, concat, control_flow, convolution, counting, crops,
     discrete_distributions, distances, distributions, einsum, elementwise, elementwise_losses, gamma_variates, gathers,
     gelu, grids, index_tensors, indexing, layout, linalg, losses, margin_losses, norms, number_functions, ordering,
-    padding, patches, primitives, quantiles, reductions, repetition, resize, rotations, sampling, scans, scatters,
-    searching, segments, softmax, special_functions, threefry, trigonometry,
+    padding, patches, primitives, products, quantiles, reductions, repetition, resize, rotations, sampling, scans,
+    scatters, searching, segments, softmax, special_functions, statistics, threefry, trigonometry,
 )  # fmt: skip
 """The modules that fill the registry."""
 

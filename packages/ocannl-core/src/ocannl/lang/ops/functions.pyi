@@ -8,31 +8,34 @@ from ocannl.lang.core.tensor import Tensor
 __all__ = [
     "abs", "absolute_error", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
     "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "add", "affine_grid", "and_", "argmax",
-    "argmin", "asin", "asinh", "atan", "atan2", "atanh", "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_to_space",
-    "bernoulli", "beta", "binary_cross_entropy", "bitwise_and", "bitwise_or", "bitwise_xor", "block", "cast",
-    "categorical", "cbrt", "cdist", "ceil", "celu", "center_crop", "channel_shuffle", "choice", "chunk", "clip",
-    "concat", "contrastive_loss", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "copysign", "cos", "cosh", "cosine_embedding_loss", "cosine_similarity", "count_nonzero",
-    "cross_entropy", "cummax", "cummin", "cumprod", "cumsum", "degrees", "depth_to_space", "diag", "diagonal",
-    "dice_loss", "digamma", "div", "dot", "dropout", "einsum", "elu", "eq", "erf", "erfc", "erfinv", "exp", "exp2",
-    "expm1", "exponential", "flip", "floor", "fma", "fmod", "fold", "fst", "gamma", "gather_nd", "gaussian_nll_loss",
-    "ge", "gelu", "glu", "grid_sample", "gt", "gumbel", "hard_sigmoid", "hard_swish", "hard_tanh", "hardshrink",
-    "heaviside", "hinge_embedding_loss", "hinge_loss", "huber", "hypot", "id", "index_update", "interpolate", "iota",
-    "iou_loss", "isclose", "isfinite", "isinf", "isnan", "kl_div", "laplace", "le", "leaky_relu", "left_shift", "lerp",
-    "lgamma", "local_response_norm", "log", "log10", "log1p", "log2", "log_cosh", "log_sigmoid", "log_softmax",
-    "logaddexp", "logical_xor", "logistic", "logit", "logsumexp", "lp_pool1d", "lp_pool2d", "lp_pool3d", "lt",
-    "margin_ranking_loss", "matmul", "matrix_norm", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "meshgrid",
-    "minimum", "mish", "mod", "mul", "multi_margin_loss", "multinomial", "nan_to_num", "ne", "neg", "norm", "normal",
+    "argmin", "argsort", "asin", "asinh", "atan", "atan2", "atanh", "average", "avg_pool1d", "avg_pool2d",
+    "avg_pool3d", "batch_to_space", "bernoulli", "beta", "binary_cross_entropy", "bincount", "bitwise_and",
+    "bitwise_or", "bitwise_xor", "block", "cast", "categorical", "cbrt", "cdist", "ceil", "celu", "center_crop",
+    "channel_shuffle", "choice", "chunk", "clip", "concat", "cond", "contrastive_loss", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "corrcoef", "cos", "cosh",
+    "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov", "cross", "cross_entropy", "cummax", "cummin",
+    "cumprod", "cumsum", "degrees", "depth_to_space", "diag", "diagonal", "dice_loss", "digamma", "digitize", "div",
+    "dot", "dropout", "einsum", "elu", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "exponential", "flip",
+    "floor", "fma", "fmod", "fold", "fst", "gamma", "gather_nd", "gaussian_nll_loss", "ge", "gelu", "glu",
+    "grid_sample", "gt", "gumbel", "hard_sigmoid", "hard_swish", "hard_tanh", "hardshrink", "heaviside",
+    "hinge_embedding_loss", "hinge_loss", "histogram", "huber", "hypot", "id", "index_update", "interpolate", "iota",
+    "iou_loss", "isclose", "isfinite", "isinf", "isnan", "kl_div", "kron", "kthvalue", "laplace", "le", "leaky_relu",
+    "left_shift", "lerp", "lgamma", "local_response_norm", "log", "log10", "log1p", "log2", "log_cosh", "log_sigmoid",
+    "log_softmax", "logaddexp", "logical_xor", "logistic", "logit", "logsumexp", "lp_pool1d", "lp_pool2d", "lp_pool3d",
+    "lt", "margin_ranking_loss", "matmul", "matrix_norm", "max_pool1d", "max_pool2d", "max_pool3d", "maximum",
+    "median", "meshgrid", "minimum", "mish", "mod", "moments", "mul", "multi_margin_loss", "multinomial", "nan_to_num",
+    "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "ne", "neg", "nonzero", "norm", "normal",
     "normalize", "not_", "one_hot", "or_", "outer", "pad", "pairwise_distance", "permutation", "pick", "pixel_shuffle",
-    "pixel_unshuffle", "poisson", "poisson_nll_loss", "pow", "prelu", "prod", "put_along_axis", "rademacher",
-    "radians", "randint", "random_crop", "recip", "recip_sqrt", "relu", "relu6", "relu_gate", "repeat", "resize",
-    "right_shift", "roll", "rot90", "sat01", "sat01_gate", "scan", "scatter_nd", "segment_max", "segment_mean",
-    "segment_min", "segment_prod", "segment_sum", "selu", "sigmoid", "sigmoid_focal_loss", "sign", "signbit", "silu",
-    "sin", "sinc", "sinh", "smooth_l1_loss", "snd", "soft_margin_loss", "softmax", "softmax_focal_loss", "softplus",
-    "softshrink", "softsign", "space_to_batch", "space_to_depth", "split", "sqrt", "square", "squared_error", "stack",
-    "std", "stop_gradient", "sub", "take", "take_along_axis", "tan", "tanh", "tanhshrink", "threefry4x32",
-    "threefry4x32_12", "threefry4x32_20", "threshold", "tile", "trace", "tril", "triplet_margin_loss", "triu", "trunc",
-    "truncated_normal", "unfold", "uniform", "var", "where", "while_loop",
+    "pixel_unshuffle", "poisson", "poisson_nll_loss", "pow", "prelu", "prod", "ptp", "put_along_axis", "quantile",
+    "rademacher", "radians", "randint", "random_crop", "recip", "recip_sqrt", "relu", "relu6", "relu_gate", "repeat",
+    "resize", "right_shift", "roll", "rot90", "sat01", "sat01_gate", "scan", "scatter_nd", "searchsorted",
+    "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "selu", "sigmoid",
+    "sigmoid_focal_loss", "sign", "signbit", "silu", "sin", "sinc", "sinh", "smooth_l1_loss", "snd",
+    "soft_margin_loss", "softmax", "softmax_focal_loss", "softplus", "softshrink", "softsign", "sort",
+    "space_to_batch", "space_to_depth", "split", "sqrt", "square", "squared_error", "stack", "std", "stop_gradient",
+    "sub", "take", "take_along_axis", "tan", "tanh", "tanhshrink", "threefry4x32", "threefry4x32_12",
+    "threefry4x32_20", "threshold", "tile", "topk", "trace", "tril", "triplet_margin_loss", "triu", "trunc",
+    "truncated_normal", "unfold", "uniform", "unique", "var", "where", "while_loop",
 ]  # fmt: skip
 
 def abs(x: object, /, *, label: str | None = None) -> Tensor:
@@ -84,6 +87,9 @@ def argmin(x: object, spec: str | None = None, **names: Any) -> Tensor:
     Of several equal values the first; the first NaN, if there is one.
     """
 
+def argsort(x: object, spec: str | None = None, *, descending: bool = False, **names: Any) -> Tensor:
+    """The int32 indices that sort one axis: the axis that the spec removes, or the only output axis."""
+
 def asin(x: object, *, label: str | None = None) -> Tensor:
     """The inverse sine, in radians; NaN outside [-1, 1]."""
 
@@ -98,6 +104,11 @@ def atan2(x: object, y: object, /, *, label: str | None = None) -> Tensor:
 
 def atanh(x: object, *, label: str | None = None) -> Tensor:
     """The inverse hyperbolic tangent; NaN outside [-1, 1], infinite at the ends."""
+
+def average(x: object, weights: object, spec: str = "...|...->...; ...|...->... => ", **names: Any) -> Tensor:
+    """The weighted mean `sum(x * weights) / sum(weights)`, over the axes that a spec of both operands removes, or
+    over all axes of operands of equal shape.
+    """
 
 def avg_pool1d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
@@ -136,6 +147,9 @@ def binary_cross_entropy(
     logits: object, target: object, *, weight: object = None, positive_weight: object = None, label: str | None = None
 ) -> Tensor:
     """`-target * log(p) - (1 - target) * log(1 - p)` with `p = sigmoid(logits)`, without overflow."""
+
+def bincount(ids: object, n: int, weights: object = None) -> Tensor:
+    """The number of cells of each integer below `n`, or the sum of their `weights`, over the output row."""
 
 def bitwise_and(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The bits that are set in both."""
@@ -197,6 +211,9 @@ def clip(x: object, low: object = None, high: object = None) -> Tensor:
 def concat(spec: str, *xs: object, label: str | None = None, **names: Any) -> Tensor:
     """Concatenates axes, splits or pads them: `"a; b => a^b"`, `"a^b => b"`, `"a => 3^a"` (zeros before `a`)."""
 
+def cond(condition: object, if_true: Callable[..., Any], if_false: Callable[..., Any], *operands: Any) -> Any:
+    """`if_true(*operands)` where the condition is not 0, otherwise `if_false(*operands)`: only one is executed."""
+
 def contrastive_loss(distance: object, target: object, *, margin: float = 1.0, label: str | None = None) -> Tensor:
     """`distance**2` of pairs of the same class, whose target is 1, and `max(margin - distance, 0)**2` of pairs of
     different classes, whose target is 0.
@@ -241,6 +258,11 @@ def conv_transpose3d(
 def copysign(x: object, y: object, *, label: str | None = None) -> Tensor:
     """The absolute value of `x`, with the sign of `y`, which may be a zero."""
 
+def corrcoef(x: object) -> Tensor:
+    """The correlation coefficients of variables, the rows of a matrix, from observations, its columns: the
+    covariances divided by both standard deviations, and limited to the range from -1 to 1.
+    """
+
 def cos(x: object, /, *, label: str | None = None) -> Tensor:
     """The cosine, of radians."""
 
@@ -259,6 +281,14 @@ def cosine_similarity(x: object, y: object, *, eps: float = 1e-08) -> Tensor:
 
 def count_nonzero(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """The int32 number of nonzero cells over the axes that a one-operand spec removes, or over all axes."""
+
+def cov(x: object, *, sample: bool = True) -> Tensor:
+    """The covariance matrix of variables, the rows of a matrix, from observations, its columns; the divisor is the
+    number of observations minus 1, or without `sample` the number of observations.
+    """
+
+def cross(x: object, y: object) -> Tensor:
+    """The cross product of vectors of three components, along the last output axis."""
 
 def cross_entropy(
     logits: object, target: object, *, ignore: int | None = None, weight: object = None, label_smoothing: float = 0.0
@@ -296,6 +326,11 @@ def dice_loss(x: object, target: object, *, smooth: float = 1.0) -> Tensor:
 
 def digamma(x: object, *, label: str | None = None) -> Tensor:
     """The derivative of `lgamma`, computed in float64; NaN at negative integers."""
+
+def digitize(x: object, bins: object, right: bool = False) -> Tensor:
+    """The int32 number of the interval of each cell of `x`: `i` where `bins[i-1] <= x < bins[i]`; with `right`,
+    where `bins[i-1] < x <= bins[i]`.
+    """
 
 def div(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The quotient; of integers, as float32."""
@@ -425,6 +460,9 @@ def hinge_loss(
 ) -> Tensor:
     """`max(margin - target * x, 0)` for targets 1 and -1, or with `squared` its square."""
 
+def histogram(x: object, bins: int = 10, range: tuple[float, float] | None = None) -> Tensor:
+    """The int32 number of cells in each of `bins` intervals of equal width, over the output row."""
+
 def huber(x: object, target: object, *, delta: float = 1.0, label: str | None = None) -> Tensor:
     """`(x - target)**2 / 2` where the difference is at most `delta`, else `delta * (abs(x - target) - delta / 2)`."""
 
@@ -471,6 +509,16 @@ def kl_div(x: object, target: object, *, log_target: bool = False) -> Tensor:
     """The Kullback-Leibler divergence `sum(target * (log(target) - x))` of a distribution `target` from the log-
     probabilities `x`, over the output row; with `log_target`, `target` has log-probabilities, too. Terms whose
     target is 0 are 0.
+    """
+
+def kron(x: object, y: object) -> Tensor:
+    """The Kronecker product: each cell of `x` times all of `y`, along equally many output axes, whose sizes
+    multiply.
+    """
+
+def kthvalue(x: object, k: int, spec: str | None = None, **names: Any) -> Tensor:
+    """The `k`-th smallest cell along one axis, counted from 1: the axis that the spec removes, or the only output
+    axis.
     """
 
 def laplace(
@@ -597,6 +645,11 @@ def max_pool3d(
 def maximum(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The larger of two; NaN if one is."""
 
+def median(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The median along one axis, the mean of the two middle cells of an axis of even size: the axis that the spec
+    removes, or the only output axis.
+    """
+
 def meshgrid(*xs: object, indexing: str = "xy") -> list[Tensor]:
     """The coordinates of a grid: each vector as a tensor with one axis per vector, along which it varies."""
 
@@ -608,6 +661,9 @@ def mish(x: object, *, label: str | None = None) -> Tensor:
 
 def mod(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The remainder, with the sign of the second."""
+
+def moments(x: object, spec: str | None = None, *, sample: bool = False, **names: Any) -> tuple[Tensor, Tensor]:
+    """The mean and the variance over the axes that a one-operand spec removes, or over all axes: `mean` and `var`."""
 
 def mul(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The product."""
@@ -632,11 +688,35 @@ def nan_to_num(
     the smallest finite number of the type.
     """
 
+def nanmax(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The largest cell that is not NaN, over the axes that a one-operand spec removes, or over all axes."""
+
+def nanmean(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The mean of the cells that are not NaN, over the axes that a one-operand spec removes, or over all axes."""
+
+def nanmin(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The smallest cell that is not NaN, over the axes that a one-operand spec removes, or over all axes."""
+
+def nanprod(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The product of the cells that are not NaN, over the axes that a one-operand spec removes, or over all axes."""
+
+def nanstd(x: object, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
+    """The standard deviation of the cells that are not NaN: the square root of `nanvar`."""
+
+def nansum(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The sum of the cells that are not NaN, over the axes that a one-operand spec removes, or over all axes."""
+
+def nanvar(x: object, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
+    """The variance of the cells that are not NaN, over the axes that a one-operand spec removes, or over all axes."""
+
 def ne(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """1 where both differ, else 0."""
 
 def neg(x: object, /, *, label: str | None = None) -> Tensor:
     """The value with the other sign."""
+
+def nonzero(x: object, size: int, fill: int = -1) -> Tensor:
+    """The int32 index tuples of the first `size` nonzero cells of the output row, in row-major order."""
 
 def norm(x: object, spec: str | None = None, *, ord: float = 2, **names: Any) -> Tensor:
     """The vector norm over the axes that a one-operand spec removes, or over all axes."""
@@ -708,6 +788,9 @@ def prelu(x: object, slope: object, *, label: str | None = None) -> Tensor:
 def prod(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """The product over the axes that a one-operand spec removes, or over all axes; an empty product is 1."""
 
+def ptp(x: object, spec: str | None = None, **names: Any) -> Tensor:
+    """The range of values, `max(x) - min(x)`, over the axes that a one-operand spec removes, or over all axes."""
+
 def put_along_axis(
     x: object, ids: object, values: object, spec: str | None = None, *,
     mode: Literal['set', 'add', 'mul', 'min', 'max'] = "set", **names: Any
@@ -715,6 +798,12 @@ def put_along_axis(
     """`x` with the cells at the integers `ids` along one axis updated by `values`: the axis that the spec removes,
     or the only output axis.
     """
+
+def quantile(
+    x: object, q: float | Sequence[float], spec: str | None = None, *,
+    method: Literal['linear', 'lower', 'higher', 'nearest', 'midpoint'] = "linear", **names: Any
+) -> Tensor:
+    """The quantile `q`, from 0 to 1, along one axis: the axis that the spec removes, or the only output axis."""
 
 def rademacher(*, key: str | None = None, counter: object = None, **sizes: Any) -> Tensor:
     """1 or -1, with equal probabilities: new values at each call, or those of `counter`."""
@@ -780,6 +869,11 @@ def scatter_nd(
     x: object, ids: object, values: object, *, mode: Literal['set', 'add', 'mul', 'min', 'max'] = "set"
 ) -> Tensor:
     """`x` with the rows at the index tuples along the last output axis of `ids` updated by `values`."""
+
+def searchsorted(sequence: object, x: object, side: Literal['left', 'right'] = "left") -> Tensor:
+    """The int32 number of elements of the sorted vector `sequence` that are less than each cell of `x`; with
+    `side="right"`, not greater.
+    """
 
 def segment_max(x: object, ids: object, n: int) -> Tensor:
     """The maximum of the rows of each of `n` segments; row `s` belongs to the segment `ids[s]`."""
@@ -855,6 +949,11 @@ def softshrink(x: object, *, width: float = 0.5, label: str | None = None) -> Te
 def softsign(x: object, *, label: str | None = None) -> Tensor:
     """`x / (1 + abs(x))`."""
 
+def sort(x: object, spec: str | None = None, *, descending: bool = False, **names: Any) -> Tensor:
+    """The cells in ascending or descending order along one axis: the axis that the spec removes, or the only output
+    axis.
+    """
+
 def space_to_batch(
     x: object, block: int | Sequence[int], *, padding: int | Sequence[int] | Sequence[Sequence[int]] = 0
 ) -> Tensor:
@@ -927,6 +1026,11 @@ def threshold(x: object, *, threshold: float, value: float, label: str | None = 
 def tile(x: object, times: int | Sequence[int], spec: str | None = None) -> Tensor:
     """Repeats the axes that the spec removes, or the only output axis, as blocks: `a, b` becomes `a, b, a, b`."""
 
+def topk(x: object, k: int, spec: str | None = None, *, largest: bool = True, **names: Any) -> tuple[Tensor, Tensor]:
+    """The `k` largest cells along one axis in descending order, or with `largest=False` the smallest in ascending
+    order, and their int32 indices. The axis is the one that the spec removes, or the only output axis.
+    """
+
 def trace(x: object) -> Tensor:
     """The trace of a square matrix: the sum of its diagonal."""
 
@@ -966,6 +1070,9 @@ def uniform(
     low: float = 0.0, high: float = 1.0, *, key: str | None = None, counter: object = None, **sizes: Any
 ) -> Tensor:
     """Uniform random numbers in [low, high): new numbers at each call, or those of `counter`."""
+
+def unique(x: object, size: int, fill: float | None = None) -> Tensor:
+    """The first `size` distinct values of the output row, in ascending order."""
 
 def var(x: object, spec: str | None = None, *, sample: bool = False, **names: Any) -> Tensor:
     """The variance over the axes that a one-operand spec removes, or over all axes; of integers, as float32."""

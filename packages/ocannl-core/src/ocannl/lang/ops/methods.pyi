@@ -1,7 +1,7 @@
 """The operations, as methods. Generated from the table of operations; do not edit."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from ocannl.lang.core.tensor import Tensor
 
@@ -63,8 +63,8 @@ class Methods:
     def floor(self, *, label: str | None = None) -> Tensor:
         """The largest integer that is not greater than the value."""
 
-    def gelu(self) -> Tensor:
-        """`0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3)))`."""
+    def gelu(self, *, approximate: Literal['tanh', 'none'] = "tanh") -> Tensor:
+        """`x` times the probability that a standard normal variable is less than `x`."""
 
     def log(self, *, label: str | None = None) -> Tensor:
         """The natural logarithm."""
