@@ -167,3 +167,19 @@ def test_gradients_of_rows_that_are_read_often(
     eps = float(ml_dtypes.finfo(factors.dtype).eps)
     relative = errors / (eps * np.maximum(magnitude, 1e-30))
     assert relative.max() <= BOUND, f"{float(relative.max()):.1f} eps"
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (64, 48)])
+def test_gradients_of_weights_of_many_steps(shape: tuple[int, int], ctx: oc.Context) -> None:
+    """Each term is just lost when it is added to the gradient of the last step, which comes first."""
+    steps, batch = 20, 32
+    factors = np.full((steps, batch, shape[1]), 0.9 * 2.0**-24, "float32")
+    factors[-1] = 1 / batch
+    w = oc.param("w", 1.0, output=[shape[0]], input=[shape[1]])
+    xs = [oc.tensor(array, batch_axes=1) for array in factors]
+    loss = sum(((w @ x).sum() for x in xs[1:]), (w @ xs[0]).sum())
+    ctx.init(loss)
+    ctx.compile(train.grad_update(loss), keep=[w.grad])()
+    exact = factors.astype(WIDE).sum((0, 1))
+    errors = np.abs(ctx[w.grad].astype(WIDE) - exact) / (2.0**-23 * exact)
+    assert errors.max() <= BOUND, f"{float(errors.max()):.1f} eps"

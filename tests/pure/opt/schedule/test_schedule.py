@@ -157,11 +157,10 @@ def test_a_reduction_without_initialization() -> None:
         body(total(y, (i, j), Read(x, at(i, j)), clear=False))
         == """\
   for i in 0..2:
-    local acc: f32
-    acc = y[i]
+    local acc: f32 = 0
     for j in 0..5:
       acc += x[i, j]
-    y[i] = acc"""
+    y[i] = y[i] + acc"""
     )
 
 
@@ -174,11 +173,10 @@ def test_guards_become_loop_bounds() -> None:
         body(added)
         == """\
   for i in 1..4:
-    local acc: f32
-    acc = y[i]
+    local acc: f32 = 0
     for j in i..5:
       acc += x[i, j]
-    y[i] = acc"""
+    y[i] = y[i] + acc"""
     )
     assert (
         body(total(y, (i, j), Read(x, at(i, j)), when=when))
@@ -223,10 +221,9 @@ def test_partial_sums_without_initialization() -> None:
       acc_2[2] += x[4*i_2+2]
       acc_2[3] += x[4*i_2+3]
     acc_2[0] += x[8]
-    local acc: f32
-    acc = y
+    local acc: f32 = 0
     acc += acc_2[0] + acc_2[1] + (acc_2[2] + acc_2[3])
-    y = acc"""
+    y = y + acc"""
     )
 
 

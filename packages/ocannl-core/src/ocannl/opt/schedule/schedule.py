@@ -9,11 +9,12 @@ from types import MappingProxyType
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Buf, For, If, Proc, Stmt
 from ocannl.ir.name_mangling import Namer
-from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
+from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
 from ocannl.opt.schedule.loop_generation import build_loops, pack_operands
 from ocannl.opt.schedule.plan import Plan, TilePlan, candidate_plans, model_plan
 from ocannl.opt.schedule.plan.simple_plans import simple_plan
+from ocannl.opt.schedule.step_sums import schedulable_group
 
 PlanChoices = Mapping[int, tuple[int, ...]]
 """For statements of a program, by position: the index into `candidate_plans` of each group; 0 is the model's plan."""
@@ -29,11 +30,10 @@ def schedule(proc: Proc, capabilities: Capabilities, choices: PlanChoices = MODE
           w : f32[5,7]  in                  w : f32[5,7]  in
           y : f32[5]    inout               y : f32[5]    inout
           for i in 0..5:                    for i in 0..5:
-            for j in 0..7:        ==>         local acc: f32
-              y[i] += w[i, j]                 acc = y[i]
-                                              for j in 0..7:
+            for j in 0..7:        ==>         local acc: f32 = 0
+              y[i] += w[i, j]                 for j in 0..7:
                                                 acc += w[i, j]
-                                              y[i] = acc
+                                              y[i] = y[i] + acc
 
     The order of summation depends on the program and the target only, not on `choices`.
     """
@@ -74,7 +74,7 @@ def schedulable_groups(stmt: Stmt, names: Namer) -> Iterator[tuple[FusionGroup, 
 
 def _nested_groups(stmt: Stmt, names: Namer) -> Iterator[FusionGroup]:
     for child in (*stmt.then, *stmt.orelse) if isinstance(stmt, If) else stmt.body if isinstance(stmt, For) else ():
-        group = group_of(child, names)
+        group = schedulable_group(child, names)
         if group is not None:
             yield group
         else:
@@ -104,11 +104,11 @@ def _schedule(proc: Proc, planner_at: Callable[[int], GroupPlanner]) -> Proc:
 
 def _group_of_statement(stmt: Stmt, names: Namer) -> FusionGroup | None:
     """Returns the group that the statement is; None for hoisted parallel loops, which are not rescheduled."""
-    return None if is_parallel_loop(stmt) else group_of(stmt, names)
+    return None if is_parallel_loop(stmt) else schedulable_group(stmt, names)
 
 
 def _schedule_nested(stmt: Stmt, choose: GroupPlanner, names: Namer) -> Stmt:
-    group = group_of(stmt, names)
+    group = schedulable_group(stmt, names)
     return _schedule_children(stmt, choose, names) if group is None else build_loops(group, choose(group, False), names)
 
 
