@@ -123,7 +123,7 @@ def test_windows_are_those_of_torch(name, n, periodic):
     assert getattr(FFT, name)(n).dtype is oc.float32
 
 
-@pytest.mark.parametrize(("n", "hop"), [(8, 3), (4, None), (5, 5), (20, 1)])
+@pytest.mark.parametrize(("n", "hop"), [(8, 3), (8, 5), (4, None), (5, 5), (20, 1)])
 def test_short_time_transforms_are_those_of_torch(ctx, n, hop):
     torch = pytest.importorskip("torch")
     array = RNG.normal(size=(2, 20))

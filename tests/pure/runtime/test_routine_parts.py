@@ -193,3 +193,13 @@ def test_virtual_operands_are_refused(ctx):
     x = oc.virtual((oc.tensor(MATRIX) * 2.0).with_label("x"))
     with pytest.raises(oc.CodeError, match="has to keep it: operand of the host call `inv`"):
         oc.linalg.inv(x).numpy(ctx)
+
+
+@pytest.mark.parametrize("queue", ["inline", "threaded"])
+def test_arrays_in_device_memory_are_copied(ctx, queue, monkeypatch):
+    """The path of devices whose memory the host does not see."""
+    monkeypatch.setattr("ocannl.runtime.host_calls.CpuQueue", type(None))
+    with oc.Context(ctx.backend.name, queue=queue) as context:
+        _, loss, routine = step(context)
+        routine()
+        np.testing.assert_allclose(context[loss], expected(MATRIX), rtol=1e-12)

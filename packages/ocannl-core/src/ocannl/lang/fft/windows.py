@@ -18,6 +18,7 @@ from ocannl.lang.core.leaf_constructors import embed, tensor
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.fft.transforms import rfft
+from ocannl.lang.ops.concat import concat
 from ocannl.lang.ops.einsum import einsum
 
 
@@ -76,8 +77,8 @@ def stft(x: object, n: int, *, hop: int | None = None, window: object = None) ->
 
         oc.fft.stft(x, 256, hop=64)
 
-    Frame `f` starts at cell `f * hop`; frames lie inside the axis, which is not padded. By default, `hop` is `n // 4`
-    and the window is `oc.fft.hann(n)`.
+    Frame `f` starts at cell `f * hop`; frames lie inside the axis, which is not padded, and whose last cells may be in
+    no frame. By default, `hop` is `n // 4` and the window is `oc.fft.hann(n)`. The call infers the size of the axis.
 
     Shapes: `..b..|..o..,t => ..b..|..o..,f,n//2+1,2` with `f = (t - n) // hop + 1`; window `n`.
     Grad:   the derivative.
@@ -88,5 +89,10 @@ def stft(x: object, n: int, *, hop: int | None = None, window: object = None) ->
         if is_bool(number) or not isinstance(number, int | np.integer) or number < 1:
             raise CodeError(f"oc.fft.stft: `{name}` must be a positive integer, not {number!r}"[:200])
     weights = hann(n) if window is None else embed(window)
-    frames = einsum("...|..o.., hop*f<+k; k => ...|..o.., f, k", x, weights, k=int(n), hop=int(step))
+    signal = embed(x)
+    size = signal.dims[-1] if signal.dims else 0
+    used = size - (size - n) % step
+    if n <= size != used:
+        signal = concat("...|..o.., a^b => ...|..o.., a", signal, a=int(used))
+    frames = einsum("...|..o.., hop*f<+k; k => ...|..o.., f, k", signal, weights, k=int(n), hop=int(step))
     return rfft(frames, "...|..o.., k => ...|..o..")
