@@ -7,7 +7,9 @@ The polynomials are minimax approximations of the relative error, computed by it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import mpmath as mp
 import numpy as np
 
 Function = Callable[[np.ndarray], np.ndarray]
@@ -56,6 +58,27 @@ LOG = near_zero(lambda f: np.log1p(f) - f + f * f / 2, lambda f: f**3 / 3 - f**4
 SIN = near_zero(lambda r: np.sin(r) - r, lambda r: -(r**3) / 6 + r**5 / 120 - r**7 / 5040, 1e-2)
 TANH = near_zero(lambda x: np.tanh(x) - x, lambda x: -(x**3) / 3 + 2 * x**5 / 15 - 17 * x**7 / 315, 2e-2)
 ROOTS = (0.5**0.5 - 1, 2**0.5 - 1)
+
+
+def exact(f: Callable[[Any], Any]) -> Function:
+    """A function of mpmath on arrays."""
+    return lambda x: np.array([np.longdouble(mp.nstr(f(mp.mpf(str(v))), 25)) for v in x])
+
+
+def size(f: Callable[[Any], Any]) -> Function:
+    return lambda x: np.abs(exact(f)(x))
+
+
+def scaled_erfc(u: Any) -> Any:
+    """`(1 + 2 a) exp(a**2) erfc(a)`, for u = 1 / (1 + a / 2) - 1/2."""
+    a = 2 / (u + mp.mpf("0.5")) - 2
+    return (1 + 2 * a) * mp.exp(a * a) * mp.erfc(a)
+
+
+def stirling_remainder(r: Any) -> Any:
+    return mp.loggamma(1 / r) - (1 / r - mp.mpf("0.5")) * mp.log(1 / r) + 1 / r - mp.log(2 * mp.pi) / 2
+
+
 TABLE = {
     "exp": (EXP, range(2, 7), -HALF, HALF, np.exp),
     "exp2": (lambda r: np.expm1(r * LN2), range(1, 7), -0.505, 0.505, np.exp2),
@@ -63,10 +86,23 @@ TABLE = {
     "log2": (lambda f: np.log1p(f) / LN2 - float(np.float32(1 / LN2)) * f, range(2, 11), *ROOTS, np.abs),
     "sin": (SIN, range(3, 11, 2), 1e-6, 1.58, np.sin),
     "tanh": (TANH, range(3, 9, 2), 1e-6, HALF / 2, np.tanh),
+    "erf": (exact(lambda x: mp.erf(x) - x), range(1, 13, 2), 1e-6, 0.925, size(mp.erf)),
+    "erf, tail": (exact(lambda x: mp.log(mp.erfc(x), 2)), range(7), 0.92, 4.0,
+                  size(lambda x: mp.erf(x) / mp.erfc(x) / mp.log(2))),
+    "erfc": (exact(scaled_erfc), range(10), 1 / 6.3 - 0.5, 0.5, size(scaled_erfc)),
+    "atan": (exact(lambda x: mp.atan(x) - x), range(3, 21, 2), 1e-6, 1.0, size(mp.atan)),
+    "lgamma, 0 to 0.7": (exact(lambda x: mp.loggamma(1 + x)), range(1, 9), 1e-5, 0.7, size(mp.loggamma)),
+    "lgamma, 0.7 to 1.5": (exact(lambda x: mp.loggamma(1 + x)), range(1, 12), -0.3, 0.5,
+                           size(lambda x: mp.loggamma(1 + x))),
+    "lgamma, 1.5 to 3": (exact(lambda x: mp.loggamma(2 + x)), range(1, 11), -0.5, 1.0,
+                         size(lambda x: mp.loggamma(2 + x))),
+    "lgamma, 3 to 8": (exact(lambda x: mp.loggamma(3 + x)), range(11), 0.0, 5.0, size(lambda x: mp.loggamma(3 + x))),
+    "lgamma, from 8": (exact(stirling_remainder), (1, 3), 1e-6, 0.125, size(lambda r: mp.loggamma(1 / r))),
     "log2, wide": (lambda f: np.log1p(f) / LN2, range(1, 14), *ROOTS, lambda f: np.log1p(f) / LN2, np.float64),
-}
+}  # fmt: skip
 
 if __name__ == "__main__":
+    mp.mp.dps = 40
     for name, row in TABLE.items():
         found, off = coefficients(*row)
-        print(f"{name:12} off by 2**{np.log2(off):.1f}: {', '.join(map(repr, found))}")
+        print(f"{name:18} off by 2**{np.log2(off):.1f}: {', '.join(map(repr, found))}")

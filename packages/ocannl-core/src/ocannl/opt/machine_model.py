@@ -21,7 +21,7 @@ OP_COSTS = {
     "id": 0, "fst": 0, "snd": 0,
     "div": 3, "recip": 3, "sqrt": 3, "recip_sqrt": 5, "mod": 8,
     "exp": 18, "exp2": 16, "log": 28, "log2": 27, "sin": 26, "cos": 28, "tanh": 34, "pow": 80,
-    "atan": 24, "atan2": 32, "erf": 40, "erfc": 52, "lgamma": 200,
+    "atan": 24, "atan2": 32, "erf": 40, "erfc": 52, "lgamma": 110,
     "threefry4x32_20": 170, "threefry4x32_12": 110,
 }  # fmt: skip
 """Costs of primitive operations in additions; an operation that is not listed costs as much as one."""

@@ -9,12 +9,13 @@ from ocannl.codegen.formulas.error_function import ERF, ERFC
 from ocannl.codegen.formulas.exponential import EXP, EXP2
 from ocannl.codegen.formulas.hyperbolic import TANH
 from ocannl.codegen.formulas.inverse_tangent import ATAN, ATAN2
+from ocannl.codegen.formulas.log_gamma import LGAMMA
 from ocannl.codegen.formulas.logarithm import LOG, LOG2
 from ocannl.codegen.formulas.power import POW
 from ocannl.codegen.formulas.trigonometric import COS, SIN
 
 FORMULAS: Mapping[str, Formula] = {
-    formula.name: formula for formula in (EXP, EXP2, LOG, LOG2, SIN, COS, ATAN, ATAN2, TANH, ERF, ERFC, POW)
+    formula.name: formula for formula in (EXP, EXP2, LOG, LOG2, SIN, COS, ATAN, ATAN2, TANH, ERF, ERFC, LGAMMA, POW)
 }
 
 __all__ = ["FORMULAS"]
