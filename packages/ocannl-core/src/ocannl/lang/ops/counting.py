@@ -30,7 +30,7 @@ from ocannl.lang.ops.reduced_axes import OUTPUT_ROW, axes_to_reduce
 def bincount(ids: object, n: int, weights: object = None) -> Tensor:
     """The number of cells of each integer below `n`, or the sum of their `weights`, over the output row.
 
-        oc.bincount([0, 2, 2], 4)  # 1, 0, 2, 0
+        oc.bincount(ids, 4)  # of 0, 2, 2: the counts 1, 0, 2, 0
 
     Counts are int32. Integers that are not below `n`, or negative, are left out.
 
@@ -89,7 +89,7 @@ def histogram(x: object, bins: int = 10, range: tuple[float, float] | None = Non
 
     def at(v: Term, low: Term, high: Term) -> dict[str, Term]:
         kind = values.dtype if values.dtype.is_float else float64
-        return {"n": _bin_index(v, low, high, int(bins), kind)}
+        return {"n": _bin_index(v, low, high, int(bins), kind, kind if range is None else float64)}
 
     counts = contraction(
         "histogram", logic, _one, ADD, differentiable=False, result_type=ResultType(int32), sizes={"n": int(bins)},
@@ -98,15 +98,16 @@ def histogram(x: object, bins: int = 10, range: tuple[float, float] | None = Non
     return apply(counts, [values, *bounds])
 
 
-def _bin_index(v: Term, low: Term, high: Term, bins: int, kind: Precision) -> Term:
-    """The index of the interval of a number, or -1. The quotient is corrected where rounding crosses a bound."""
-    v, low, high = (convert(number, float64) for number in (v, low, high))
+def _bin_index(v: Term, low: Term, high: Term, bins: int, kind: Precision, kind_of_range: Precision) -> Term:
+    """The index of the interval of a number, or -1. The quotient is corrected where rounding crosses a bound, which is
+    computed in the type of the range and stored in that of the number, as in NumPy."""
+    v, low, high = convert(v, float64), convert(low, kind_of_range), convert(high, kind_of_range)
     is_point = term("eq", low, high)
     low, high = term("where", is_point, low - 0.5, low), term("where", is_point, high + 0.5, high)
     width = (high - low) / bins
 
     def bound(n: Term) -> Term:
-        return convert(convert(low + n * width, kind), float64)
+        return convert(convert(convert(n, kind_of_range) * width + low, kind), float64)
 
     quotient = term("min", term("trunc", (v - low) / width), bins - 1)
     index = quotient - term("where", v < bound(quotient), 1.0, 0.0)

@@ -52,7 +52,7 @@ def take_along_axis(x: object, ids: object, spec: str | None = None, **names: An
 def gather_nd(x: object, ids: object) -> Tensor:
     """The rows of `x` at the index tuples along the last output axis of `ids`.
 
-        oc.gather_nd(x, [[0, 1], [2, 3]])  # x[0, 1] and x[2, 3]
+        oc.gather_nd(x, np.array([[0, 1], [2, 3]]))  # x[0, 1] and x[2, 3]
 
     Shapes: `i, j, ..r..; s, 2 => s, ..r..`, for tuples of 2 indices and any number of axes `s`; an index out of range
             yields zeros. Batch and input axes of `x` are kept; `ids` has the batch row of the result, or no batch axes.

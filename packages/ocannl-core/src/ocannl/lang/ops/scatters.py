@@ -41,8 +41,8 @@ _ACCUMULATORS = {"set": None, "add": ADD, "mul": MUL, "min": MIN, "max": MAX}
 def index_update(x: object, ids: object, values: object, *, mode: Mode = "set") -> Tensor:
     """`x` with the rows at the integers `ids` along the leading output axis updated by `values`.
 
-        oc.index_update(x, [0, 2], 1.0)              # rows 0 and 2 are 1
-        oc.index_update(x, ids, rows, mode="add")    # adds to rows; repeated ids add several
+        oc.index_update(x, ids, 1.0)               # the rows `ids` are 1
+        oc.index_update(x, ids, rows, mode="add")  # adds to rows, several times if ids are repeated
 
     `mode` is `set`, `add`, `mul`, `min` or `max`. The last of several indices of a row wins in `set`; an index out of
     range updates nothing.
@@ -91,7 +91,7 @@ def put_along_axis(
 def scatter_nd(x: object, ids: object, values: object, *, mode: Mode = "set") -> Tensor:
     """`x` with the rows at the index tuples along the last output axis of `ids` updated by `values`.
 
-        oc.scatter_nd(x, [[0, 1], [2, 3]], 1.0)  # x[0, 1] and x[2, 3] are 1
+        oc.scatter_nd(x, np.array([[0, 1], [2, 3]]), 1.0)  # x[0, 1] and x[2, 3] are 1
 
     Modes, repeated indices and gradients are those of `index_update`.
 

@@ -34,7 +34,7 @@ def searchsorted(sequence: object, x: object, side: Literal["left", "right"] = "
     """The int32 number of elements of the sorted vector `sequence` that are less than each cell of `x`; with
     `side="right"`, not greater.
 
-        oc.searchsorted([1.0, 2.0, 4.0], x)
+        oc.searchsorted(np.array([1.0, 2.0, 4.0]), x)
 
     Inserting the cell at this position keeps the order; NaN is greater than all numbers. `sequence` must be in
     ascending order, else the result is unspecified.
@@ -73,7 +73,7 @@ def digitize(x: object, bins: object, right: bool = False) -> Tensor:
     """The int32 number of the interval of each cell of `x`: `i` where `bins[i-1] <= x < bins[i]`; with `right`, where
     `bins[i-1] < x <= bins[i]`.
 
-        oc.digitize(x, [0.0, 1.0, 2.0])
+        oc.digitize(x, np.array([0.0, 1.0, 2.0]))
 
     `bins` must be in ascending order. The interval below all of `bins` has number 0.
 

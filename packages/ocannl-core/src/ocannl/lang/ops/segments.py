@@ -32,7 +32,7 @@ def _define_segment_reduction(name: str, op: Op, doc: str, grad: str) -> Callabl
     reduction.__name__ = reduction.__qualname__ = name
     reduction.__doc__ = f"""{doc} of the rows of each of `n` segments; row `s` belongs to the segment `ids[s]`.
 
-            oc.{name}(x, [0, 0, 2], 3)  # of rows 0 and 1, of no row, of row 2
+            oc.{name}(x, ids, 3)  # for ids 0, 0, 2: of rows 0 and 1, of no row, of row 2
 
         An empty segment has the neutral element. Rows whose id is not below `n`, or negative, are left out.
 
@@ -62,7 +62,7 @@ segment_min = _define_segment_reduction(
 def segment_mean(x: object, ids: object, n: int) -> Tensor:
     """The mean of the rows of each of `n` segments; row `s` belongs to the segment `ids[s]`.
 
-        oc.segment_mean(x, [0, 0, 2], 3)  # of rows 0 and 1, of no row, of row 2
+        oc.segment_mean(x, ids, 3)  # for ids 0, 0, 2: of rows 0 and 1, of no row, of row 2
 
     The mean of an empty segment is NaN. Rows whose id is not below `n`, or negative, are left out.
 
