@@ -190,7 +190,9 @@ oc.ops.summed(x, *xs, n: int = 1, label: str | None = None)
 The sum of the last axis.
 
 * Shapes: `..., i => ...`.
-* Takes: `x`: float; `xs`: at most 2, each int or bool.
+* Takes:
+  * `x`: float
+  * `xs`: at most 2, each int or bool
 * Needs: `rank(x) >= 1`; `n > 0`.
 * Grad: `g`.
 * Source: nobody.

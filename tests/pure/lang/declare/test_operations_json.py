@@ -17,6 +17,7 @@ from ocannl import declare as d
 from ocannl.lang.declare.catalogue import row_of_declaration
 from ocannl.lang.declare.namespaces import complete_catalogue
 from ocannl.lang.declare.operations_json import operations_json
+from ocannl.lang.declare.reference_page import section
 
 SCHEMA = json.loads(files("ocannl.lang.declare").joinpath("operations.schema.json").read_text(encoding="utf-8"))
 BUILTIN = json.loads(operations_json(complete_catalogue()))
@@ -116,8 +117,25 @@ def test_docstring_and_page_describe_inputs_settings_and_results() -> None:
     assert everything.__doc__ == (
         "Everything.\n\nGrad:   none.\n"
         "Takes:  `x`: float, the operand of `everything`; `xs`: 1 to 2, each any; `bias` (optional): any.\n"
-        "Settings: `sizes`: list[int], exactly 2 items, two sizes; `window.size`: int, cells.\n"
+        "Settings: `sizes`: exactly 2 items, two sizes; `window.size`: int, cells.\n"
         "Gives:  `v`: the result."
     )
+    assert section(row_of_declaration("oc.ops.space.everything", everything)).endswith("""
+Everything.
+
+* Shapes: `pointwise`.
+* Takes:
+  * `x`: float, the operand of `everything`
+  * `xs`: 1 to 2, each any
+  * `bias` (optional): any
+* Settings:
+  * `sizes`: exactly 2 items, two sizes
+  * `window.size`: int, cells
+* Gives: `v`: the result.
+* Needs: `same_shape(x, bias) or not (given(bias))`; `each of sizes > 0`.
+* Calls: `(x, xs)`; `(x, xs, bias, sizes, window, how, limit)`.
+* Backends: in order; `rank(x) < 5`.
+* Grad: none.
+""")
     x = oc.tensor(np.ones(2))
     assert everything(x, [x]).dtype is oc.int32

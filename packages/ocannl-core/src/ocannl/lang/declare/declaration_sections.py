@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ocannl.base.annotations import kind_text
 from ocannl.lang.declare.conditions import Condition
@@ -19,18 +18,27 @@ SECTION_TITLES = (
 SECTION = re.compile(rf"^({'|'.join(SECTION_TITLES)}): +", re.MULTILINE)
 
 
+LISTS = ("Takes", "Settings", "Gives")
+"""The sections with one item for each input, setting or result."""
+
+
 def sections_of(declared: Declaration) -> dict[str, str]:
     """The sections that follow from the data of a declaration."""
+    return {title: f"{'; '.join(items)}." for title, items in section_items(declared).items()}
+
+
+def section_items(declared: Declaration) -> dict[str, list[str]]:
+    """The items of each section that follows from the data of a declaration."""
     sections = {
         "Shapes": [f"`{shape}`" for shape in dict.fromkeys(declared.shapes) if isinstance(shape, str)],
         "Takes": _inputs(declared),
-        "Settings": [text for name, setting in declared.settings.items() for text in _setting(name, setting)],
+        "Settings": [text for name, setting in declared.settings.items() for text in _setting(name, setting, "")],
         "Gives": [f"`{name}`: {output.doc}" for name, output in declared.results.items() if output.doc],
         "Needs": [f"`{condition.text}`" for condition in declared.where],
         "Calls": [f"`({', '.join(signature)})`" for signature in declared.signatures],
         "Backends": [f"`{c.text}`" if isinstance(c, Condition) else c for c in declared.backend_where],
     }
-    return {title: f"{'; '.join(items)}." for title, items in sections.items() if items}
+    return {title: items for title, items in sections.items() if items}
 
 
 def documented(declared: Declaration) -> str:
@@ -65,13 +73,16 @@ def _input(declared: Declaration, name: str, spec: Input) -> str:
     return f"`{name}`{optional}: {kinds}{f', {spec.doc}' if spec.doc else ''}"
 
 
-def _setting(name: str, setting: Setting) -> list[str]:
-    """The descriptions of a setting and of the fields of a configuration."""
+def _setting(name: str, setting: Setting, kind: str) -> list[str]:
+    """The descriptions of a setting, whose type is in the signature, and of the fields of a configuration."""
     configuration = configuration_of(setting.kind)
     fields = configuration.fields if configuration else {}
-    inside = [text for field, inner in fields.items() for text in _setting(f"{name}.{field}", inner)]
+    inside = [
+        text
+        for field, inner in fields.items()
+        for text in _setting(f"{name}.{field}", inner, unqualified(kind_text(inner.kind))[0])
+    ]
     if not setting.doc:
         return inside
-    kind = "" if setting.kind in (Any, object) else unqualified(kind_text(setting.kind))[0]
     count = f"{setting.count} items" if setting.count else ""
     return [f"`{name}`: {', '.join(filter(None, (kind, count, setting.doc)))}", *inside]

@@ -112,14 +112,14 @@ def value(name: str) -> Quantity:
     setting, *fields = name.split(".")
 
     def evaluate(arguments: Arguments) -> Any:
-        found = arguments[setting]
-        if any(hasattr(t, "handle") for t in (found if isinstance(found, tuple) else (found,))):
+        result = arguments[setting]
+        if any(hasattr(t, "handle") for t in (result if isinstance(result, tuple) else (result,))):
             raise CodeError(f"`{setting}` is an input, and its value is not known before code runs")
         for field in fields:
-            if not hasattr(found, field):
-                raise CodeError(f"`{setting}` has no field `{field}`: {found!r}")
-            found = getattr(found, field)
-        return found
+            if not hasattr(result, field):
+                raise CodeError(f"`{setting}` has no field `{field}`: {result!r}")
+            result = getattr(result, field)
+        return result
 
     return Quantity(name, (setting,), evaluate, CodeError, ("value", name))
 

@@ -12,7 +12,7 @@ import numpy as np
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.declare.catalogue import OperationRow, operands
 from ocannl.lang.declare.declaration import POSITIONAL
-from ocannl.lang.declare.declaration_sections import SECTION, SECTION_TITLES, sections_of
+from ocannl.lang.declare.declaration_sections import LISTS, SECTION, SECTION_TITLES, section_items, sections_of
 from ocannl.lang.declare.samples import Draw, Sample
 from ocannl.lang.declare.signature_text import literal, parameters, unqualified
 
@@ -48,10 +48,21 @@ def section(row: OperationRow) -> str:
 def _doc_parts(row: OperationRow) -> tuple[str, str]:
     """The description, and the list of titled sections; a declaration supplies sections missing in the docstring."""
     paragraph, *fields = SECTION.split(row.doc)
-    declared = sections_of(row.declaration)
+    declared, listed = sections_of(row.declaration), section_items(row.declaration)
     sections = declared | dict(zip(fields[::2], fields[1::2], strict=True))
-    items = [f"* {title}: {' '.join(sections[title].split())}" for title in SECTION_TITLES if sections.get(title)]
+    items = [
+        _list(title, listed[title]) if title in LISTS and title in listed else f"* {title}: {' '.join(text.split())}"
+        for title in SECTION_TITLES
+        if (text := sections.get(title))
+    ]
     return _fence_code(paragraph.strip()), "\n".join(items)
+
+
+def _list(title: str, items: list[str]) -> str:
+    """A section with an item for each input, setting or result; a single one needs no list."""
+    if len(items) == 1:
+        return f"* {title}: {items[0]}."
+    return "\n".join([f"* {title}:", *(f"  * {item}" for item in items)])
 
 
 def _fence_code(text: str) -> str:
