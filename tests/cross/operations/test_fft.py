@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -63,6 +64,15 @@ def test_values_and_gradients_are_those_of_torch(ctx, name, n):
         tolerance = {"rtol": TOLERANCE[kind], "atol": 10 * TOLERANCE[kind]}
         np.testing.assert_allclose(ctx[y], expected.detach().numpy(), **tolerance)
         np.testing.assert_allclose(ctx[x.grad], theirs.grad.numpy(), **tolerance)
+
+
+def test_without_scipy(ctx, monkeypatch):
+    x = RNG.normal(size=(4, 6))
+    transforms = [lambda: FFT.rfft2(x), lambda: FFT.irfft(FFT.rfft(x)), lambda: FFT.ifft2(FFT.pair(x))]
+    results = [transform().numpy(ctx) for transform in transforms]
+    monkeypatch.setitem(sys.modules, "scipy.fft", None)
+    for result, transform in zip(results, transforms, strict=True):
+        np.testing.assert_allclose(transform().numpy(ctx), result, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(RANDOM_SHAPES))

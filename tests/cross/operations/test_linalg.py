@@ -210,6 +210,18 @@ def test_lu():
     oc.testing.gradcheck(lambda a: weighted(LINALG.lu(a)[1:], oc.tensor), a[0])
 
 
+@pytest.mark.parametrize("settings", [{}, {"lower": False}, {"transpose": True}, {"lower": False, "transpose": True}])
+@pytest.mark.parametrize("n", [16, 17, 40, 70])
+def test_triangular_systems_of_several_blocks(settings, n, monkeypatch):
+    a, b = regular(3, n, n) + n * np.eye(n), RNG.normal(size=(n, 2))
+    triangle = np.tril(a) if settings.get("lower", True) else np.triu(a)
+    expected = np.linalg.solve(np.swapaxes(triangle, -1, -2) if settings.get("transpose") else triangle, b)
+    for _ in range(2):
+        x = LINALG.solve_triangular(oc.tensor(a, batch_axes=1), b, **settings)
+        np.testing.assert_allclose(x.numpy(), expected, rtol=1e-9, atol=1e-12)
+        monkeypatch.setitem(sys.modules, "scipy.linalg", None)
+
+
 def test_without_scipy(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.linalg", None)
     a, b = regular(4, 4), RNG.normal(size=(4, 2))
@@ -255,6 +267,7 @@ def test_integers_and_narrow_floats_are_converted(ctx):
     [
         (LINALG.inv, np.ones((2, 2)), "host call `inv` of routine `.*` failed: LinAlgError: Singular matrix"),
         (LINALG.cholesky, -np.eye(2), "host call `cholesky` of routine .*not positive definite"),
+        (lambda a: LINALG.solve_triangular(a, np.ones(2)), np.zeros((2, 2)), "host call `solve_triangular` .*Singular"),
         (lambda a: LINALG.svd(a)[1], np.full((2, 2), np.nan), "host call `svd` of routine .*not converge"),
     ],
 )

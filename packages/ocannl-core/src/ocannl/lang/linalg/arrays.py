@@ -49,27 +49,6 @@ def lower_half(a: Array) -> Array:
     return np.asarray(np.tril(a, -1) + diagonal[..., None] / 2 * np.eye(a.shape[-1], dtype=a.dtype))
 
 
-def solve_triangular(a: Array, b: Array, *, lower: bool, transpose: bool = False, unit_diagonal: bool = False) -> Array:
-    """The solution of `a @ x = b`, or of `a.T @ x = b`; reads one triangle of `a`. The stacks broadcast."""
-    try:
-        from scipy.linalg import solve_triangular as by_scipy
-    except ImportError:
-        triangle = (np.tril if lower else np.triu)(a, (-1 if lower else 1) if unit_diagonal else 0)
-        if unit_diagonal:
-            triangle = triangle + np.eye(a.shape[-1], dtype=a.dtype)
-        return np.asarray(np.linalg.solve(transposed(triangle) if transpose else triangle, b))
-    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    out = np.empty((*stack, *b.shape[-2:]), np.result_type(a, b))
-    if not out.size:
-        return out
-    matrices, sides = np.broadcast_to(a, (*stack, *a.shape[-2:])), np.broadcast_to(b, out.shape)
-    for at in np.ndindex(stack):
-        out[at] = by_scipy(
-            matrices[at], sides[at], trans=int(transpose), lower=lower, unit_diagonal=unit_diagonal, check_finite=False
-        )
-    return out
-
-
 def scipy_linalg(purpose: str) -> Any:
     """The module `scipy.linalg`. Raises: Unsupported when SciPy is not installed."""
     try:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ocannl.lang.linalg.arrays import Array, lower_half, solve_triangular, symmetric_part, transposed
+from ocannl.lang.linalg.arrays import Array, lower_half, symmetric_part, transposed
+from ocannl.lang.linalg.triangular import solve_triangular
 
 
 def cholesky(g: Array, l: Array, a: Array) -> tuple[Array]:

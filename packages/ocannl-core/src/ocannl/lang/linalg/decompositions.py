@@ -15,7 +15,7 @@ from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.linalg import decomposition_gradients as gradients
-from ocannl.lang.linalg.arrays import Array, scipy_linalg, symmetric_part
+from ocannl.lang.linalg.arrays import Array, scipy_linalg, symmetric_part, transposed
 from ocannl.lang.linalg.matrices import form_of, host_operation, part, row
 from ocannl.lang.ops.einsum import stop_gradient
 
@@ -62,17 +62,26 @@ def eigh(a: object) -> tuple[Tensor, Tensor]:
     return row(packed, "w", "...|0,n => ...|n"), part(packed, "v", f"...|1^m,n => {form.spec('m', 'n')}")
 
 
-@composite
-def eigvalsh(a: object) -> Tensor:
+def eigvalsh(a: object, *, label: str | None = None) -> Tensor:
     """The eigenvalues of the symmetric part of `a`, in ascending order.
 
         oc.linalg.eigvalsh(a)
 
     Shapes: `..b..|n->n => ..b..|n`, or from `|n,n`.
-    Grad:   that of `eigh`.
+    Grad:   that of `eigh`, which it computes.
     Raises: HostCallError, when it runs, for NaN and infinities; ShapeError.
     """
-    return eigh(a)[0]
+    a = embed(a)
+
+    def forward(a: Array) -> Array:
+        return np.asarray(np.linalg.eigvalsh(symmetric_part(a)))
+
+    def gradient(g: Array, w: Array, a: Array) -> tuple[Array]:
+        v = np.linalg.eigh(symmetric_part(a))[1]
+        return ((v * g[..., None, :]) @ transposed(v),)
+
+    spec = f"{form_of(a).spec('n', 'n')} => ...|n"
+    return host_operation("eigvalsh", spec, forward, gradient, [a], label=label)
 
 
 @composite
@@ -143,17 +152,29 @@ def svd(a: object) -> tuple[Tensor, Tensor, Tensor]:
     return u, s, part(packed, "vh", f"...|{regions[2]} => {form.spec('k', 'j')}")
 
 
-@composite
-def svdvals(a: object) -> Tensor:
+def svdvals(a: object, *, label: str | None = None) -> Tensor:
     """The singular values of a matrix, largest first.
 
         oc.linalg.svdvals(a)
 
+    The call infers the sizes of the matrix.
+
     Shapes: `..b..|n->m => ..b..|k` with `k = min(m, n)`, or from `|m,n`.
-    Grad:   that of `svd`.
+    Grad:   that of `svd`, which it computes.
     Raises: HostCallError, when it runs, for NaN and infinities; ShapeError.
     """
-    return svd(a)[1]
+    a = embed(a)
+    sizes = _sizes(a, "svdvals")
+
+    def forward(a: Array) -> Array:
+        return np.asarray(np.linalg.svd(a, compute_uv=False))
+
+    def gradient(g: Array, s: Array, a: Array) -> tuple[Array]:
+        u, _, vh = np.linalg.svd(a, full_matrices=False)
+        return ((u * g[..., None, :]) @ vh,)
+
+    spec = f"{form_of(a).spec('m', 'n')} => ...|k"
+    return host_operation("svdvals", spec, forward, gradient, [a], label=label, sizes={"k": min(sizes)})
 
 
 @composite

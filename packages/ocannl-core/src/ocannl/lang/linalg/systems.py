@@ -14,7 +14,7 @@ from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.linalg import arrays
+from ocannl.lang.linalg import triangular
 from ocannl.lang.linalg.arrays import Array, transposed
 from ocannl.lang.linalg.matrices import form_of, host_operation, is_vector
 from ocannl.lang.ops.einsum import einsum
@@ -66,7 +66,7 @@ def solve_triangular(
 
     def solved(a: Array, b: Array, transpose: bool) -> Array:
         sides = b[..., None] if column else b
-        x = arrays.solve_triangular(a, sides, lower=lower, transpose=transpose, unit_diagonal=unit_diagonal)
+        x = triangular.solve_triangular(a, sides, lower=lower, transpose=transpose, unit_diagonal=unit_diagonal)
         return x[..., 0] if column else x
 
     def forward(a: Array, b: Array) -> Array:
@@ -129,7 +129,14 @@ def det(a: object, *, label: str | None = None) -> Tensor:
 
 
 def _cofactors(a: Array) -> Array:
-    """`det(a) * inv(a).T`, from singular values, so that it is defined for singular matrices."""
+    """`det(a) * inv(a).T`; if a matrix is singular or nearly so, from singular values, for which it is defined."""
+    try:
+        inverse = np.linalg.inv(a)
+        norms = np.linalg.norm(a, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1))
+        if (norms < np.finfo(a.dtype).eps ** -0.5).all():
+            return np.asarray(np.linalg.det(a)[..., None, None] * transposed(inverse))
+    except np.linalg.LinAlgError:
+        pass
     u, s, vh = np.linalg.svd(a)
     n = a.shape[-1]
     products = np.stack([np.prod(np.delete(s, k, -1), -1) for k in range(n)], -1) if n else s
