@@ -180,6 +180,55 @@ def test_unused_parts_and_configurations_are_rejected() -> None:
     oc.defop()(with_window)
 
 
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (lambda: d.Part(parts=(3,)), "`parts` of a part is a list of declare.Part, not (3,)"),
+        (lambda: d.Part(settings=3), "`settings` of a part is a mapping from names to declare.Setting, not 3"),
+        (lambda: d.Part(inputs={"x": 3}), "`inputs` of a part is a mapping from names to declare.Input or texts, not "),
+        (lambda: d.Part(outputs=["v"]), "`outputs` of a part is a mapping from names to declare.Output or "),
+        (lambda: d.Part(where=True), "`where` of a part is a list of declare.Condition, not True"),
+        (lambda: d.Part(backend_where=[3]), "`backend_where` of a part is a list of declare.Condition or texts, not "),
+        (lambda: d.configuration(3), "declare.configuration decorates classes, not 3"),
+        (lambda: d.configuration(where=3), "`where` of a configuration is a list of declare.Condition, not 3"),
+    ],
+)
+def test_invalid_parts_and_configurations_are_rejected(declare: Callable[[], object], message: str) -> None:
+    with pytest.raises(oc.CodeError) as caught:
+        declare()
+    assert str(caught.value).startswith(message)
+
+
+def test_parts_take_lists_and_configurations_no_arguments() -> None:
+    assert d.Part(where=[d.value("n") > 0], signatures=[["x"]], parts=[SCALED]).signatures == (("x",),)
+
+    @d.configuration
+    class Plain:
+        n: int = 3
+
+    assert Plain().n == 3 and Plain.declaration.fields["n"].kind is int
+
+
+def test_axes_may_depend_on_an_optional_input(oracle: Any) -> None:
+    @oc.defop(shape=lambda weights: "i => i" if weights is None else "i; i => ")
+    def total(x, weights=None):
+        def forward(v, v1, v2):
+            if weights is None:
+                v["=:"] = v1
+            else:
+                v["=:+"] = v1 * v2
+
+        def gradient(g, v1, v2, g1, g2):
+            g1 += g if weights is None else g * v2
+            g2 += g * v1
+
+        return forward, gradient
+
+    np.testing.assert_allclose(oracle(total(oc.tensor(A))), A)
+    np.testing.assert_allclose(oracle(total(oc.tensor(A), oc.tensor(A))), A @ A)
+    oc.testing.gradcheck(total, A, A + 1)
+
+
 # --- conditions as data ----------------------------------------------------------------------------------------------
 
 OPERATORS: Mapping[str, Callable[..., Any]] = {

@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform, get_type_hints
+from typing import Any, TypeVar, dataclass_transform, get_type_hints, overload
 
 from ocannl.base.errors import CodeError
 from ocannl.lang.declare.conditions import Condition
@@ -52,21 +52,34 @@ def field(default: Any = inspect.Parameter.empty, *, doc: str = "", count: Count
     return dataclasses.field(default=default, metadata=metadata)
 
 
+@overload
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def configuration(*, where: Iterable[Condition] = ()) -> Callable[[type[T]], type[T]]:
+def configuration(cls: type[T], /) -> type[T]: ...
+
+
+@overload
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def configuration(*, where: Iterable[Condition] = ()) -> Callable[[type[T]], type[T]]: ...
+
+
+def configuration(cls: Any = None, /, *, where: Iterable[Condition] = ()) -> Any:
     """Turns a class with annotated fields into a frozen dataclass, which checks the types and conditions of its fields.
 
     Raises: CodeError when a condition names no field.
     """
+    if not isinstance(where, list | tuple) or not all(isinstance(condition, Condition) for condition in where):
+        raise CodeError(f"`where` of a configuration is a list of declare.Condition, not {where!r}"[:200])
 
     def declare(cls: type[T]) -> type[T]:
+        if not isinstance(cls, type):
+            raise CodeError(f"declare.configuration decorates classes, not {cls!r}")
         doc = inspect.cleandoc(cls.__dict__.get("__doc__") or "")
         cls.__post_init__ = _check_fields  # type: ignore[attr-defined]
         frozen = dataclass(frozen=True)(cls)
         cls.declaration = _declaration(frozen, tuple(where), doc)  # type: ignore[attr-defined]
         return frozen
 
-    return declare
+    return declare if cls is None else declare(cls)
 
 
 def _check_fields(self: Any) -> None:

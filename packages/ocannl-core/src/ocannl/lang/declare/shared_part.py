@@ -34,6 +34,18 @@ class Part:
     parts: tuple[Part, ...] = ()
     source: Part | None = field(default=None, compare=False, repr=False)  # of `keep`
 
+    def __post_init__(self) -> None:
+        for name, kind in (("settings", Setting), ("inputs", Input | str), ("outputs", Output | str | None)):
+            value = getattr(self, name)
+            if not isinstance(value, Mapping) or not all(isinstance(item, kind) for item in value.values()):
+                raise CodeError(f"`{name}` of a part is a mapping from names to {_text(kind)}, not {value!r}"[:200])
+        for name, kind in (("where", Condition), ("parts", Part), ("backend_where", Condition | str)):
+            value = getattr(self, name)
+            if not isinstance(value, list | tuple) or not all(isinstance(item, kind) for item in value):
+                raise CodeError(f"`{name}` of a part is a list of {_text(kind)}, not {value!r}"[:200])
+            object.__setattr__(self, name, tuple(value))
+        object.__setattr__(self, "signatures", tuple(map(tuple, self.signatures)))
+
     def keep(
         self, *, settings: bool = True, inputs: bool = True, where: bool = True, doc: bool = True,
         outputs: bool = True, signatures: bool = True, backend_where: bool = True,
@@ -52,6 +64,11 @@ class Part:
         yield self
         for inner in (*self.parts, *([self.source] if self.source else [])):
             yield from inner.contents()
+
+
+def _text(kind: Any) -> str:
+    names = {"NoneType": "None", "str": "texts"}
+    return " or ".join(names.get(k.__name__, f"declare.{k.__name__}") for k in getattr(kind, "__args__", (kind,)))
 
 
 def merged(parts: Iterable[Part], owner: str) -> Part:
