@@ -20,6 +20,7 @@ from ocannl.lang.ops.functions import *  # noqa: F403
 from ocannl.lang.ops.initializers import arange, full, init, kaiming, xavier
 from ocannl.lang.record.assignments import assign
 from ocannl.lang.record.code import Code, seq
+from ocannl.lang.record.jvp import jvp
 from ocannl.lang.record.recorder import cd, comment
 from ocannl.lang.shape_check import infer, shape_of
 
@@ -67,6 +68,7 @@ __all__ = [
     "host_call",
     "infer",
     "init",
+    "jvp",
     "kaiming",
     "keep",
     "no_grad",

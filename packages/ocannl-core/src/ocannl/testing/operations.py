@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce as fold
 from operator import add
 from typing import Any
@@ -38,7 +38,7 @@ def check_operation(operation: Callable[..., Any] | OperationRow, seed: int = 0)
         tensors = [tensor(d.array(rng), batch_axes=d.batch_axes, input_axes=d.input_axes) for d in draws]
 
         def call(*xs: Tensor, sample: Sample = sample) -> Tensor:
-            return _result(row.function(*_placed(sample.operands, iter(xs)), **sample.settings))
+            return called(row, sample, xs)
 
         if call(*map(_parameter, tensors)).has_gradient:
             gradcheck(call, *tensors)
@@ -55,6 +55,11 @@ def drawn(operands: Any) -> Iterator[Draw]:
             yield operand
         elif isinstance(operand, list):
             yield from drawn(operand)
+
+
+def called(row: OperationRow, sample: Sample, xs: Iterable[Tensor]) -> Tensor:
+    """The operation applied to a sample, with tensors in place of random operands."""
+    return _result(row.function(*_placed(sample.operands, iter(xs)), **sample.settings))
 
 
 def _placed(operands: Any, xs: Iterator[Tensor]) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from ocannl.ir.loops import row_major
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.core.context_vars import note_constant
 from ocannl.lang.core.indirect_axes import axis_places
 from ocannl.lang.core.operation import Operation, Rule
 from ocannl.lang.core.product_sums import contract_pairwise
@@ -46,6 +47,8 @@ class Application(Generic[T]):
 
     def code(self, result: TensorLike, rule: Rule) -> Iterable[Comp]:
         """The assignments and host calls that one rule of the operation writes."""
+        if self.operation.is_constant:
+            note_constant(result.node)
         slots = _ApplicationSlots(result, self.operands)
         rule(slots)
         if all(isinstance(statement, SlotAssign) for statement in slots.out):

@@ -31,7 +31,7 @@ from ocannl.lang.declare.rules import bind_rules
 from ocannl.lang.declare.samples import Sample
 from ocannl.lang.declare.settings import Default, Setting, resolve_defaults
 from ocannl.lang.declare.shared_part import Part
-from ocannl.lang.ops.einsum import stop_gradient
+from ocannl.lang.ops.einsum import without_gradient
 
 
 def defop(
@@ -145,11 +145,12 @@ def _apply(declared: Declaration, arguments: Arguments, label: str | None) -> An
             None if rules.gradient is None else partial(gradient, output),
             sizes=sizes,
             settings={name: arguments[name] for name in declared.settings},
+            is_constant=rules.gradient is None,
             result_type=ResultType(
                 kinds[output], weak_operands=frozenset(range(len(operands), len(operands) + output))
             ),
         )
-        results.append(apply(operation, (*operands, *map(stop_gradient, results)), label=label))
+        results.append(apply(operation, (*operands, *map(without_gradient, results)), label=label))
     return results[0] if len(results) == 1 else tuple(results)
 
 

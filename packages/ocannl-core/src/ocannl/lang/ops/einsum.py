@@ -137,7 +137,8 @@ def batch_slice(operand: object, index: object) -> Tensor:
     return apply(contraction("slice", slice_batch(position), lambda v: v, None, text=text), [x])
 
 
-_STOP = contraction("stop_gradient", pointwise(1), lambda v: v, None, differentiable=False)
+_WITHOUT_GRADIENT = contraction("stop_gradient", pointwise(1), lambda v: v, None, differentiable=False)
+_STOP = replace(_WITHOUT_GRADIENT, is_constant=True)
 
 
 def stop_gradient(x: object, *, label: str | None = None) -> Tensor:
@@ -147,6 +148,11 @@ def stop_gradient(x: object, *, label: str | None = None) -> Tensor:
     Grad:   none.
     """
     return apply(_STOP, [embed(x)], label=label)
+
+
+def without_gradient(x: Tensor) -> Tensor:
+    """`x`, where the derivative with respect to it is 0 at this value only: higher derivatives do not vanish."""
+    return apply(_WITHOUT_GRADIENT, [x])
 
 
 minimum, maximum = PRIMITIVES["min"], PRIMITIVES["max"]

@@ -61,7 +61,7 @@ def formula(
             logic = pointwise(arity) if logic_of is None else logic_of(inputs)
             operation = contraction(body.__name__, logic, combine, None, result_type=result_type)
             if not differentiable:
-                return replace(operation, gradient=None)
+                return replace(operation, gradient=None, is_constant=True)
             return replace(operation, gradient=_gradient_rule(derivative, settings)) if derivative else operation
 
         @wraps(body)

@@ -16,7 +16,7 @@ from ocannl.lang.core.operation import ResultType, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.tensor import Tensor, apply
-from ocannl.lang.ops.einsum import stop_gradient
+from ocannl.lang.ops.einsum import without_gradient
 from ocannl.lang.ops.elementwise import root_
 from ocannl.lang.ops.reduced_axes import ReducedAxes, axes_to_reduce, cells_per_result
 
@@ -172,7 +172,7 @@ def _mean_of_counted(axes: ReducedAxes) -> Tensor:
 
 
 def _var(axes: ReducedAxes, sample: bool) -> Tensor:
-    mean = stop_gradient(_mean(axes))  # its gradient is the sum of the deviations, which is 0
+    mean = without_gradient(_mean(axes))  # its gradient is the sum of the deviations, which is 0
     deviation = axes.combine_with_reduced(axes.x, mean, lambda v, mean: v - mean, "deviation")
     deviations = ReducedAxes(deviation, axes.logic, axes.sizes, {})
     return _divided("var", deviations.reduce(ADD, "sum", lambda v: v * v), deviations, int(sample))

@@ -17,7 +17,7 @@ from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor, apply
-from ocannl.lang.ops.einsum import einsum, stop_gradient
+from ocannl.lang.ops.einsum import einsum, without_gradient
 from ocannl.lang.ops.elementwise import clip, root_
 from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.ops.reduced_axes import ReducedAxes, axes_to_reduce, cells_per_result
@@ -143,7 +143,7 @@ def _nanmean(axes: ReducedAxes) -> Tensor:
 
 
 def _nanvar(axes: ReducedAxes, sample: bool) -> Tensor:
-    center = stop_gradient(_nanmean(axes))  # its gradient is the sum of the deviations, which is 0
+    center = without_gradient(_nanmean(axes))  # its gradient is the sum of the deviations, which is 0
     deviation = axes.combine_with_reduced(axes.x, center, lambda v, c: v - c, "deviation")
     deviations = ReducedAxes(deviation, axes.logic, axes.sizes, {})
     squares = deviations.reduce(ADD, "sum", lambda v: term("where", _is_number(v), v * v, 0.0))
@@ -219,7 +219,7 @@ def cov(x: object, *, sample: bool = True) -> Tensor:
 
 def _covariance(x: Tensor, sample: bool) -> Tensor:
     axes = axes_to_reduce(x, "...|i,t => ...|i", {}, "cov")
-    center = stop_gradient(mean(x, "...|i,t => ...|i"))  # its gradient is the sum of the deviations, which is 0
+    center = without_gradient(mean(x, "...|i,t => ...|i"))  # its gradient is the sum of the deviations, which is 0
     deviation = axes.combine_with_reduced(x, center, lambda v, c: v - c, "deviation")
     total = einsum("...|i,t; ...|k,t => ...|i,k", deviation, deviation)
 
