@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import AccessMode, Apply, Buf, Const, MemorySpace, Proc, Stmt, Store, is_full
-from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.dependences import AccessIndex
-from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
-from ocannl.opt.analysis.nests import bound_names, loads, unit_covering_loops
+from ocannl.opt.analysis.fusion_group import FusionGroup
+from ocannl.opt.analysis.fusion_group_graph import ProgramGroups
+from ocannl.opt.analysis.nests import loads, unit_covering_loops
 from ocannl.opt.idioms.attention.match_softmax import Softmax, WeightedSum, match_softmax
 from ocannl.opt.idioms.attention.online_nest import OnlineSoftmaxNest, ScoreProducer
 
@@ -80,29 +78,19 @@ def online_softmax(
 class _OnlineSoftmax:
     def __init__(self, proc: Proc, key_block: int, min_keys: int, max_register_row: int) -> None:
         self.proc, self.key_block, self.min_keys, self.max_register_row = proc, key_block, min_keys, max_register_row
-        self.names = Namer(bound_names(proc))
-        self.stmts: list[Stmt | None] = list(proc.body)
-        groups = ((position, group_of(stmt, self.names)) for position, stmt in enumerate(proc.body))
-        self.groups = {position: group for position, group in groups if group is not None}
-        self.accesses = AccessIndex(self.stmts)
+        self.program, self.stmts = ProgramGroups(proc), list[Stmt | None](proc.body)
 
     def result(self) -> Proc:
         removed: set[Buf] = set()
-        for position in list(self.groups):
-            if position in self.groups:
-                softmax = match_softmax(position, self.groups[position], self.readers)
+        for position in list(self.program.groups):
+            if position in self.program.groups:
+                softmax = match_softmax(position, self.program.groups[position], self.program.readers)
                 if softmax is not None:
                     removed |= self.replace_softmax(softmax)
         body = tuple([stmt for stmt in self.stmts if stmt is not None])
         if not removed:
             return self.proc
         return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf not in removed]))
-
-    def readers(self, position: int, buf: Buf) -> Iterator[tuple[int, FusionGroup]]:
-        """Yields the groups that read the value that the statement at `position` writes to the array."""
-        for reader in self.accesses.accessors([buf], position):
-            if reader in self.groups and self.accesses.reaching_write(buf, reader) == position:
-                yield reader, self.groups[reader]
 
     def replace_softmax(self, softmax: Softmax) -> set[Buf]:
         """Replaces a softmax by an online nest if that is profitable and legal; returns the eliminated arrays."""
@@ -121,7 +109,7 @@ class _OnlineSoftmax:
         producer = self.score_producer(softmax)
         positions = {*softmax.positions, *(weighted_sum.position for weighted_sum in weighted_sums)}
         members = sorted(positions | {producer.position} if producer else positions)
-        accesses = self.accesses.copy()
+        accesses = self.program.accesses.copy()
         target = members[0]
         for member in members[1:]:
             merged = accesses.common_position(target, member)
@@ -135,10 +123,10 @@ class _OnlineSoftmax:
         )
         for member in members:
             self.stmts[member] = None
-            del self.groups[member]
+            del self.program.groups[member]
         key_block = self.key_block if weighted_sums or producer else machine.SOFTMAX_BLOCK
-        self.stmts[target] = OnlineSoftmaxNest(softmax, producer, stored, key_block, self.names).stmt()
-        self.accesses = accesses
+        self.stmts[target] = OnlineSoftmaxNest(softmax, producer, stored, key_block, self.program.names).stmt()
+        self.program.accesses = accesses
         return arrays - stored | ({producer.ref.buf} if producer else set())
 
     def score_producer(self, softmax: Softmax) -> ScoreProducer | None:
@@ -147,13 +135,13 @@ class _OnlineSoftmax:
         written = {alias_class(store.ref.buf) for store in softmax.match.stores}
         written |= {alias_class(ref.buf) for weighted_sum in softmax.weighted_sums for ref in weighted_sum.writes}
         for ref in dict.fromkeys(loads(softmax.match.score)):
-            position = self.accesses.reaching_write(ref.buf, softmax.positions[0])
+            position = self.program.accesses.reaching_write(ref.buf, softmax.positions[0])
             is_temporary = ref.buf.space is MemorySpace.ARENA and ref.buf.access is AccessMode.TEMP
-            if position not in self.groups or not is_temporary:
+            if position not in self.program.groups or not is_temporary:
                 continue
-            if set(self.accesses.accessors([ref.buf], position)) - set(softmax.positions):
+            if set(self.program.accesses.accessors([ref.buf], position)) - set(softmax.positions):
                 continue
-            match self.groups[position]:
+            match self.program.groups[position]:
                 case FusionGroup(loops, cond, (reduction,), (Store(stored_ref),)) as group if (
                     cond.is_true and stored_ref.buf is ref.buf
                 ):
