@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -213,6 +214,17 @@ def test_operations_are_listed_with_problems(good_and_broken: Packages, capsys: 
     ops.command(["powers"], generate="reference")
     stdout, _ = capsys.readouterr()
     assert ">>> oc.ops.powers.cube(x).numpy().round(3)\narray(" in stdout
+
+
+def test_a_folder_has_a_file_for_each_namespace(good_and_broken: Packages, tmp_path: Path) -> None:
+    folder = tmp_path / "operations"
+    ops.command(generate="json", output=folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["ocannl.json", "powers.json", "square.json"]
+    (cube,) = json.loads((folder / "powers.json").read_text(encoding="utf-8"))["operations"]
+    assert (cube["namespace"], cube["call"]) == ("powers", "oc.ops.powers.cube")
+    assert cube["names"] == dict.fromkeys(("numpy", "torch", "jax", "onnx"), "")
+    ops.command(generate="functions", output=folder)
+    assert [path.name for path in folder.glob("*.pyi")] == ["ocannl.pyi"], "the stubs of the language"
 
 
 def test_an_operation_without_samples_is_not_checked(packages: Packages) -> None:

@@ -16,7 +16,7 @@ from ocannl.lang.declare.text_generators import GENERATORS
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "operations.md"
 BEGIN, END = "<!-- names: begin -->\n", "<!-- names: end -->\n"
 SUBMODULES = (
-    "fft", "lax", "linalg", "nn", "nn.functional", "numpy", "ops", "random", "scipy.linalg", "scipy.signal",
+    "fft", "image", "lax", "linalg", "nn", "nn.functional", "numpy", "ops", "random", "scipy.linalg", "scipy.signal",
     "scipy.special",
 )  # fmt: skip
 OPERATIONS = {row.title for row in complete_catalogue()}

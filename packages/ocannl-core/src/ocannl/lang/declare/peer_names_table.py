@@ -71,6 +71,7 @@ count_nonzero        count_nonzero      count_nonzero                 numpy.coun
 cov                  cov                cov                           numpy.cov                -
 cross                cross              linalg.cross                  numpy.cross              -
 cross_entropy        -                  nn.functional.cross_entropy   -                        SoftmaxCrossEntropyLoss
+ctc_loss             -                  nn.functional.ctc_loss        -                        -
 cummax               maximum.accumulate cummax                        lax.cummax               -
 cummin               minimum.accumulate cummin                        lax.cummin               -
 cumprod              cumprod            cumprod                       numpy.cumprod            -
