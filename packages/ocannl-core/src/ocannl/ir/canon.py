@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quoted
 
+from ocannl.base.errors import CodeError
 from ocannl.ir.affine import Affine, Cond, Sym, SymKind
 from ocannl.ir.assign import (
     Assign,
@@ -151,6 +152,11 @@ class _CanonicalWriter:
         if sym.kind is SymKind.STATIC:
             return "t", self.statics.setdefault(sym, len(self.statics))
         if sym.kind is SymKind.ITERATION:
+            if sym not in self.iterations:
+                raise CodeError(
+                    f"a tensor of the body of a loop is read outside of the loop (step `{sym.name}`): return it from "
+                    "the function of the loop"
+                )
             return "i", self.iterations[sym]
         return "l", self.loops[sym]
 

@@ -62,8 +62,9 @@ class _Regions:
             assert isinstance(stmt, For | BindIndex)
             out += self.part(tuple(pending), syms, in_loop)
             pending.clear()
-            new = self.body(inner, (*syms, stmt.sym), in_loop or isinstance(stmt, For))
-            out.append(replace(stmt, body=new))
+            if stmt.sym.extent:  # else the body is never executed
+                stmt = replace(stmt, body=self.body(inner, (*syms, stmt.sym), in_loop or isinstance(stmt, For)))
+            out.append(stmt)
         return (*out, *self.part(tuple(pending), syms, in_loop))
 
     def part(self, body: Body, syms: tuple[Sym, ...], in_loop: bool) -> Body:
@@ -86,7 +87,9 @@ class _Regions:
         after = {original.get(buf, buf) for buf in new.bufs}
         for buf in bufs:
             if buf not in after:
-                del self.bufs[buf]
+                self.parts_of[buf] -= 1
+                if not self.parts_of[buf]:
+                    del self.bufs[buf]
         self.bufs.update(dict.fromkeys(original.get(buf, buf) for buf in new.bufs))
         self.names.update(bound_names(new))
         return with_buffers(new.body, original)

@@ -45,7 +45,7 @@ class BranchTensor(RegionTensor):
                 source = branch.results[number_of(result)]
                 if source.grad is not None and result.grad is not None:
                     code.append(copy(source.grad.node, result.grad.node))
-            code += branch.gradient_code()
+            code += branch.gradient_code(branch.body)
             read = exposed(code)
             yield Conditional(value, Seq(tuple(code)), tuple(node for node in written(code) if node not in read))
 

@@ -25,6 +25,7 @@ from ocannl.ir.index_substitution import substitute
 from ocannl.ir.ops import ADD, Domain
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Placement, Role, TNode
+from ocannl.lang.core import graph
 from ocannl.lang.core.fill import fill
 from ocannl.lang.core.region_tensor import RegionTensor, cells, copy, exposed, number_of, written
 from ocannl.lang.core.slots import SlotAssign, elaborate
@@ -80,9 +81,10 @@ class LoopTensor(RegionTensor):
         body, numbers = self.body, set(map(number_of, results))
         for carry, initial in zip(body.carries, body.initial, strict=True):
             yield from _broadcast(carry, initial)
-        saved = dict.fromkeys(self.saved if self.has_gradient else (), True)
+        plan = self._plan(results)
+        saved = dict.fromkeys(plan.saved, True)
         step: list[Comp] = []
-        for t in (*body.carries, *body.step.body):
+        for t in (*body.carries, *plan.live):
             code = body.step.code_of(t)
             now = [node for node in (t.node, *written(code)) if saved.pop(node, False)]
             step += [*code, *(_save(node, self.steps_of(node), body.position) for node in now)]
@@ -90,7 +92,7 @@ class LoopTensor(RegionTensor):
             if number in numbers:
                 step.append(_save(y.node, stacked, body.position))
         step += [copy(carry.node, then.node) for carry, then in zip(body.carries, body.next, strict=True)]
-        private = (*body.stacked, *(map(self.steps_of, self.saved) if self.has_gradient else ()))
+        private = (*body.stacked, *map(self.steps_of, plan.saved))
         if body.condition is None:
             yield self._loop(step, body.is_reversed, (*private, *self._carry_nodes))
         else:
@@ -115,7 +117,7 @@ class LoopTensor(RegionTensor):
         yield self._loop([*before, guarded], False, (*private, *self._carry_nodes))
 
     def backward_code(self, results: Sequence[Tensor]) -> Iterator[Comp]:
-        body, seeds = self.body, {number_of(result): result for result in results}
+        body, plan, seeds = self.body, self._plan(results), {number_of(result): result for result in results}
         carried = [(carry, after) for carry, after in zip(body.carries, body.next, strict=True) if carry.has_gradient]
         for number, carry in enumerate(body.carries):
             if carry.grad is not None and number in seeds:
@@ -124,9 +126,9 @@ class LoopTensor(RegionTensor):
                 yield copy(carry.grad.node, final.node)
             elif carry.grad is not None:
                 yield _zero(carry.grad)
-        step: list[Comp] = [_restore(node, self.steps_of(node), body.position) for node in self.saved]
-        step += [code for t in body.step.body if t in self.recomputed for code in body.step.code_of(t)]
-        step += body.step.zero_gradients()
+        step: list[Comp] = [_restore(node, self.steps_of(node), body.position) for node in plan.saved]
+        step += [code for t in plan.live if t in plan.recomputed for code in body.step.code_of(t)]
+        step += [code for t in plan.live if t.has_gradient for code in t.zero_gradient()]
         for carry, after in carried:
             if after.grad is not None and carry.grad is not None:
                 step.append(copy(after.grad.node, carry.grad.node))
@@ -136,7 +138,7 @@ class LoopTensor(RegionTensor):
                 assert final is not None
                 step.append(_restore(y.grad.node, final.node, body.position, accumulate=True))
         step += [_zero(carry.grad) for carry, _ in carried if carry.grad is not None]
-        step += self._gradient_code
+        step += plan.gradient_code
         private = tuple(carry.grad.node for carry, _ in carried if carry.grad is not None)
         if body.condition is not None:
             (is_running,) = body.condition.results
@@ -177,34 +179,33 @@ class LoopTensor(RegionTensor):
         return tuple(carry.node for carry in self.body.carries)
 
     @cached_property
-    def _gradient_code(self) -> tuple[Comp, ...]:
-        return tuple(self.body.step.gradient_code())
+    def _plans(self) -> dict[tuple[Tensor, ...], LoopPlan]:
+        return {}
 
-    @property
-    def saved(self) -> tuple[TNode, ...]:
-        """The nodes whose values are stored in each step."""
-        return self._saved_and_recomputed[0]
+    def _plan(self, results: Sequence[Tensor]) -> LoopPlan:
+        """The plan of the code that computes the given results, and their gradients."""
+        key = tuple(results)
+        if key not in self._plans:
+            body = self.body
+            numbers = set(map(number_of, results))
+            ys = [y for number, y in enumerate(body.ys, len(body.carries)) if number in numbers]
+            inside = set(body.step.body)
+            live = tuple(t for t in graph.ancestors([*body.next, *ys], inside.__contains__) if t in inside)
+            plan = self._plan_gradient(live, _is_expensive)
+            nbytes = sum(prod(node.dims) * node.precision.nbytes for node in plan.saved) * body.position.extent
+            if body.recompute or (body.recompute is None and nbytes > MAX_SAVED_BYTES):
+                plan = self._plan_gradient(live, lambda code: False)
+            self._plans[key] = plan
+        return self._plans[key]
 
-    @property
-    def recomputed(self) -> frozenset[Tensor]:
-        """The tensors that are computed again in the backward pass."""
-        return self._saved_and_recomputed[1]
-
-    @cached_property
-    def _saved_and_recomputed(self) -> tuple[tuple[TNode, ...], frozenset[Tensor]]:
-        body = self.body
-        saved, recomputed = self._partition(_is_expensive)
-        nbytes = sum(prod(node.dims) * node.precision.nbytes for node in saved) * body.position.extent
-        if body.recompute or (body.recompute is None and nbytes > MAX_SAVED_BYTES):
-            return self._partition(lambda code: False)
-        return saved, recomputed
-
-    def _partition(self, must_save: Callable[[Sequence[Comp]], bool]) -> tuple[tuple[TNode, ...], frozenset[Tensor]]:
-        """The carries and the nodes of code to be saved, and the tensors to be recomputed, that the gradient reads."""
-        needed = exposed(self._gradient_code)
+    def _plan_gradient(self, live: tuple[Tensor, ...], must_save: Callable[[Sequence[Comp]], bool]) -> LoopPlan:
+        if not self.has_gradient:
+            return LoopPlan(live)
+        gradient_code = tuple(self.body.step.gradient_code(live))
+        needed = exposed(gradient_code)
         saved: list[TNode] = []
         recomputed: set[Tensor] = set()
-        for t in reversed(self.body.step.body):
+        for t in reversed(live):
             code = self.body.step.code_of(t)
             read_later = [node for node in written(code) if node in needed]
             if not read_later:
@@ -215,7 +216,18 @@ class LoopTensor(RegionTensor):
                 recomputed.add(t)
                 needed |= exposed(code)
         saved += [node for node in self._carry_nodes if node in needed]
-        return tuple(reversed(saved)), frozenset(recomputed)
+        return LoopPlan(live, gradient_code, tuple(reversed(saved)), frozenset(recomputed))
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPlan:
+    """The code of a loop: the tensors of the body that it computes, the code that accumulates gradients in a step, and
+    of what that reads, the nodes that are stored in each step and the tensors that are computed again."""
+
+    live: tuple[Tensor, ...]
+    gradient_code: tuple[Comp, ...] = ()
+    saved: tuple[TNode, ...] = ()
+    recomputed: frozenset[Tensor] = frozenset()
 
 
 # --- assignments ------------------------------------------------------------------------------------------------------

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ocannl.lang.core.symbolic_terms import Term, apply
+from ocannl.ir.precision import Precision, float32
+from ocannl.lang.core.symbolic_terms import Term, apply, holes
+
+
+def precision_of(x: Term) -> Precision:
+    """The type of the first tensor in a formula."""
+    return next((hole.node.precision for hole in holes(x.tree)), float32)
 
 
 def where(condition: object, yes: object, no: object) -> Term:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Comp
 from ocannl.ir.tnode import next_id
 from ocannl.lang.core import graph, nested
@@ -35,10 +37,10 @@ class TracedFunction:
     def code(self) -> list[Comp]:
         return [code for t in self.body for code in self.code_of(t)]
 
-    def gradient_code(self) -> list[Comp]:
-        """The code that accumulates gradients of the inputs, and of the body, from those of the results."""
-        reached = frozenset(self.body)
-        steps = [t.gradient_step(reached) for t in reversed(self.body) if t.has_gradient]
+    def gradient_code(self, live: Sequence[Tensor]) -> list[Comp]:
+        """The code that accumulates gradients of the inputs, and of tensors of the body, from those of the results."""
+        reached = frozenset(live)
+        steps = [t.gradient_step(reached) for t in reversed(live) if t.has_gradient]
         return [code for step in steps for code in step()]
 
     def zero_gradients(self) -> list[Comp]:
@@ -48,9 +50,11 @@ class TracedFunction:
 def trace(function: Callable[..., Any], arguments: Sequence[Any], variables: Iterable[Tensor] | None) -> TracedFunction:
     """Calls the function. The body consists of the expressions that depend on `variables`, or, if None, of all that
     the call builds."""
+    _check_signature(function, arguments)
     first = next_id()
     structure = function(*arguments)
-    results = [REGISTRY["id"](embed(value)) for value in nested.leaves(structure)]
+    returned = [embed(value) for value in nested.leaves(structure)]
+    results = [REGISTRY["id"](t, label=t.label) for t in returned]
     tensors = graph.ancestors(results)
     if variables is None:
         inside = {t for t in tensors if t.application is not None and t.node.id > first}
@@ -64,3 +68,15 @@ def trace(function: Callable[..., Any], arguments: Sequence[Any], variables: Ite
     operands = dict.fromkeys(o for t in body if t.application is not None for o in t.application.operands)
     inputs = tuple(o for o in operands if o not in inside)
     return TracedFunction(structure, tuple(results), body, inputs)
+
+
+def _check_signature(function: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # a built-in function
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        name = getattr(function, "__name__", "the function")
+        raise CodeError(f"`{name}{signature}` is called with {len(arguments)} arguments: {error}") from None

@@ -84,13 +84,10 @@ def scan(
     carries, initial = _carries(init, call_site)
     elements = [_element(sequence, position, kind) for sequence in sequences]
 
-    def traced(*arguments: Any) -> Any:
-        returned = step(nested.rebuilt(init, carries), nested.rebuilt(xs, elements))
-        if not isinstance(returned, tuple) or len(returned) != 2:
-            raise CodeError(f"the function of oc.scan returns a pair (carry, y), not {returned!r}"[:300])
-        return returned
-
-    function = _traced(traced, counter, [*carries, *elements])
+    arguments = nested.rebuilt(init, carries), nested.rebuilt(xs, elements)
+    function = _traced(step, arguments, counter, [*carries, *elements])
+    if not isinstance(function.structure, tuple) or len(function.structure) != 2:
+        raise CodeError(f"the function of oc.scan returns a pair (carry, y), not {function.structure!r}"[:300])
     after, y = function.structure
     _check_carry("scan", init, after)
     body = LoopBody(position, carries, initial, function, (), is_reversed=reverse, recompute=recompute)
@@ -118,9 +115,9 @@ def while_loop(
     position = _position(steps)
     counter = leaf(LeafName("step"), Role.RESULT, int32, NO_AXES, literal=lambda: Index(Affine.of(position)))
     carries, initial = _carries(init, call_site)
-    function = _traced(lambda: step(nested.rebuilt(init, carries)), counter, carries)
+    function = _traced(step, (nested.rebuilt(init, carries),), counter, carries)
     _check_carry("while_loop", init, function.structure)
-    test = _traced(lambda: condition(nested.rebuilt(init, carries)), counter, carries)
+    test = _traced(condition, (nested.rebuilt(init, carries),), counter, carries)
     if len(test.results) != 1:
         raise CodeError("the condition of oc.while_loop returns one scalar")
     relate(_SCALAR, [test.results[0].handle], None, test.results[0].provenance)
@@ -208,7 +205,8 @@ def _element(sequence: Tensor, position: Symbol, kind: str) -> Tensor:
     rows = (at, ALL_ROWS.input, ALL_ROWS.output) if kind == "batch" else (ALL_ROWS.batch, ALL_ROWS.input, at)
     logic = Logic("slice", Spec((ShapeSpec(*rows),), ALL_ROWS), (EQUAL,), needs_axes=False)
     name = "slice" if kind == "batch" else "element"
-    return apply(contraction(name, logic, lambda v: v, None, text=f"{{0}}[{position.name}]"), [sequence])
+    operation = contraction(name, logic, lambda v: v, None, text=f"{{0}}[{position.name}]")
+    return apply(operation, [sequence], label=sequence.label)
 
 
 def _carries(init: Any, call_site: CallSite) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
@@ -229,10 +227,12 @@ def _carry(initial: Tensor, call_site: CallSite) -> Tensor:
     return carry
 
 
-def _traced(function: Callable[..., Any], counter: Tensor, variables: Sequence[Tensor]) -> TracedFunction:
+def _traced(
+    function: Callable[..., Any], arguments: Sequence[Any], counter: Tensor, variables: Sequence[Tensor]
+) -> TracedFunction:
     token = loop_positions.set((*loop_positions.get(), counter))
     try:
-        return trace(function, (), (*variables, counter))
+        return trace(function, arguments, (*variables, counter))
     finally:
         loop_positions.reset(token)
 
