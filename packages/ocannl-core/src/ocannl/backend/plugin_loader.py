@@ -41,7 +41,7 @@ def _call_hook(candidate: Candidate) -> object:
         return manager.hook.ocannl_backend(api_version=API_VERSION)
     except (BackendError, KeyboardInterrupt):
         raise
-    except BaseException as cause:
+    except BaseException as cause:  # another distribution may even exit
         raise_broken(candidate, f"importing `{candidate.entry.value}` failed with {exception_summary(cause)}", cause)
 
 
@@ -76,7 +76,7 @@ def probe(info: BackendInfo) -> str | None:
         reason = info.probe()
     except KeyboardInterrupt:
         raise
-    except BaseException as cause:
+    except BaseException as cause:  # as above
         return f"its probe failed with {exception_summary(cause)}"
     if reason is None:
         return None

@@ -188,6 +188,6 @@ def _load(info: BackendInfo, candidate: Candidate) -> Backend:
                     _backends[info.name] = info.load()
             except (BackendError, KeyboardInterrupt):
                 raise
-            except BaseException as cause:
+            except BaseException as cause:  # another distribution may even exit
                 raise_broken(candidate, f"loading it failed with {exception_summary(cause)}", cause)
         return _backends[info.name]

@@ -129,7 +129,7 @@ def main(name: str) -> int:
     except OcannlError as error:
         print(" ".join(str(error).split()))
         return UNAVAILABLE if isinstance(error, BackendUnavailable) else 1
-    except Exception as error:
+    except Exception as error:  # whatever a backend of any distribution raises is reported in one line
         print(exception_summary(error))
         return 1
     return 0

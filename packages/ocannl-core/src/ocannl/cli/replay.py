@@ -62,6 +62,6 @@ def failures_of(case: Reproducer) -> tuple[PassFailure, ...]:
 def _backend_failures(case: Reproducer, result: Replay) -> tuple[PassFailure, ...]:
     try:
         open_backend(case.backend).compile([result.proc])
-    except Exception as error:
+    except Exception as error:  # the failure that is replayed is of any class
         return (PassFailure("backend", error, result.proc),)
     return ()

@@ -80,14 +80,14 @@ def replay(
                 result = _checked(step.name, step.plain, proc, check)
             proc = result
         return Replay(proc, frozenset(plain), tuple(failures))
-    except Exception as error:
+    except Exception as error:  # of a plain form
         if not failures or not is_defect(error):
             raise
     every_pass = frozenset(name for step in passes(keep_reasons, capabilities) for name in step.replaceable_forms)
     try:
         proc = optimize(lowered, keep_reasons, capabilities, plain=every_pass)
         check("allocate_memory", proc)
-    except Exception as error:
+    except Exception as error:  # as above
         if not is_defect(error):
             raise
         raise failures[0].error from None

@@ -143,7 +143,7 @@ def _compiled_drafts(
         else:
             code = backend.compile(procs)
         return [(draft, code) for draft in drafts]
-    except Exception as error:
+    except Exception as error:  # a defect raises any class; errors of other causes are raised again
         from ocannl.runtime import recovery
 
         if not recovery.is_backend_defect(error):
@@ -224,7 +224,7 @@ def _drafted(request: _Request, backend: Backend, stopwatch: _Stopwatch, autotun
         proc = optimize(lowered(), job.keep_reasons, backend.capabilities, on_stage, choose=choose)
         if checks == "ends":
             check(proc, "placed")
-    except Exception as error:
+    except Exception as error:  # as above
         from ocannl.opt.pass_bisection import is_defect
         from ocannl.runtime import recovery
 
@@ -239,7 +239,7 @@ def _drafted(request: _Request, backend: Backend, stopwatch: _Stopwatch, autotun
     if benchmark is not None and isinstance(backend, Tunable):
         try:
             variants = fastest_variants(proc, backend, benchmark)
-        except Exception as error:
+        except Exception as error:  # as above
             from ocannl.opt.pass_bisection import is_defect
             from ocannl.runtime import recovery
 

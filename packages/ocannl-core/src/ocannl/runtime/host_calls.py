@@ -94,7 +94,7 @@ def host_step(queue: Queue, call: HostCall, routine: str, locate: Callable[[TNod
             results = call.results(call.function(*call.arguments(inputs.__getitem__)))
         except OcannlError:
             raise
-        except Exception as error:
+        except Exception as error:  # of a function of the user
             raise HostCallError(
                 f"{call} of routine `{routine}` failed: {type(error).__name__}: {error}{position(call)}"
             ) from error

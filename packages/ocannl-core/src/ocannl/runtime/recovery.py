@@ -111,8 +111,8 @@ def recover_backend(
     for proc, variant in _plainer_programs(failed, plain):
         try:
             code = compiled(proc, variant)
-        except Exception as again:
-            if not is_backend_defect(again):
+        except Exception as next_error:  # a defect raises any class; errors of other causes are raised again
+            if not is_backend_defect(next_error):
                 raise
         else:
             remedy = (
@@ -142,7 +142,7 @@ def _plainer_programs(failed: FailedCompilation, plain: frozenset[str]) -> Itera
             try:
                 proc = optimize(failed.lowered, failed.keep_reasons, capabilities, plain=variant | plain)
                 failed.check("allocate_memory", proc)
-            except Exception as error:
+            except Exception as error:  # as above
                 if not is_defect(error):
                     raise
             else:

@@ -52,7 +52,7 @@ def oracle_case(program: Program, kind: str) -> OracleCase:
     """Raises `Failure` if building the program fails, or if an inferred shape is wrong."""
     try:
         return case_by_evaluation(program.build(kind), kind, program.calls, {line.name for line in program.updates})
-    except Exception as refused:
+    except Exception as refused:  # a generated program finds defects of any kind
         raise Failure(type(refused).__name__, f"{type(refused).__name__}: {refused}") from refused
 
 
@@ -131,7 +131,7 @@ def compare_backend(
     with settings(cache=False, verify=verify, on_defect="raise"), Context(backend, threads=threads, queue=queue) as ctx:
         try:
             routines = ctx.compile_all([_Code(case.code) for case in cases], [t for c in cases for t in _kept(c)])
-        except Exception as refused:
+        except Exception as refused:  # as above
             if len(cases) > 1:
                 return [compare_backend([case], backend, threads, queue, verify)[0] for case in cases]
             return [Failure(type(refused).__name__, f"{backend} {type(refused).__name__}: {refused}")]
@@ -171,6 +171,6 @@ def _run(ctx: Context, case: OracleCase, routine: object) -> Failure | None:
                 if differs(got := ctx[t], want[t.node], t.node, case.kind):
                     message = f"`{t.label}` after call {number} is {got}, and should be {want[t.node]}"
                     return Failure("disagreement", f"{ctx.backend.name}: {message}")
-    except Exception as failed:
+    except Exception as failed:  # as above
         return Failure(type(failed).__name__, f"{ctx.backend.name} {type(failed).__name__}: {failed}")
     return None

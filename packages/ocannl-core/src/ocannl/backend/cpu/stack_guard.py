@@ -28,7 +28,7 @@ def _run_on_new_thread(run: Callable[[], object], control: Cancellable) -> objec
     def work() -> None:
         try:
             result.set_result(run())
-        except BaseException as error:
+        except BaseException as error:  # the waiting thread raises it
             result.set_exception(error)
 
     start_thread(threading.Thread(target=work, name="ocannl call", daemon=True))

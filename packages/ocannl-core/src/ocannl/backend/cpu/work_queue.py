@@ -124,7 +124,7 @@ class WorkQueue:
                     item.done.set()
                 elif item():
                     raise BackendError("cancelled")
-            except BaseException as error:
+            except BaseException as error:  # later calls raise it in the thread of the user
                 if isinstance(item, QueueEvent):
                     item.fail(error)
                 with self._changed:

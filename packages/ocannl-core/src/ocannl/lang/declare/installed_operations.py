@@ -38,7 +38,7 @@ def load(entries: tuple[EntryPoint, ...]) -> Any:
         raise
     except PluginError as wrong:
         raise _broken_package(entry, str(wrong)) from None
-    except BaseException as cause:
+    except BaseException as cause:  # another distribution may even exit
         raise _broken_package(entry, f"importing `{entry.value}` failed with {exception_summary(cause)}") from cause
     misnamed = [title for title in operations if title.split(".")[0] != entry.name]
     if misnamed or not operations:

@@ -46,7 +46,7 @@ def generator(name: str) -> Generator:
     entry = installed[name]
     try:
         loaded: Any = entry.load()
-    except Exception as cause:
+    except Exception as cause:  # the code of another distribution is executed
         problem = f"cannot be imported: {plugins.exception_summary(cause)}"
         raise PluginError(f"generator `{name}` of {distribution_of(entry)} {problem}") from cause
     if not callable(loaded):

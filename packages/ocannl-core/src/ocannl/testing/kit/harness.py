@@ -118,7 +118,7 @@ class Bench:
             if key not in self._codes:
                 try:
                     self._codes[key] = (together, self.backend.compile(together))
-                except Exception:
+                except Exception:  # any error of the tested backend
                     self._codes[key] = (together, None)  # each is compiled separately, and raises its error
             code = self._codes[key][1]
             if code is not None:
