@@ -15,6 +15,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.tnode import next_id
 from ocannl.lang.core.variable_names import bound_name
 
@@ -66,6 +67,7 @@ def note_constant(node: object) -> None:
         constants.add(node)
 
 
+@public_class()
 class no_grad(ContextDecorator):
     """Disables gradients of everything built inside, or in a decorated function."""
 
@@ -119,7 +121,7 @@ def _is_internal(module: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class UserCall:
     """A user's call of a function; as a function itself, its text."""
 
     function: Callable[..., Any]
@@ -143,7 +145,7 @@ def composite(function: F) -> F:
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
         name, first = site().name, next_id()
-        token = enclosing_call.set(enclosing_call.get() or Call(function, args, settings))
+        token = enclosing_call.set(enclosing_call.get() or UserCall(function, args, settings))
         try:
             result = function(*args, **settings)
         finally:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from ocannl.lang.core.applied_operation import Application
-from ocannl.lang.core.context_vars import Call
+from ocannl.lang.core.context_vars import UserCall
 from ocannl.lang.core.tensor_protocol import TensorLike
 
 T = TypeVar("T", bound=TensorLike)
@@ -35,7 +35,7 @@ class OperationCall(Generic[T]):
 def operation_call(application: Application[T], call: object) -> OperationCall[T]:
     """The call of a tensor: of a composite function if it is part of one, otherwise of its operation."""
     operation = application.operation
-    if not isinstance(call, Call):
+    if not isinstance(call, UserCall):
         spec = {"spec": operation.logic.spec.text} if operation.logic.name in ("einsum", "concat") else {}
         settings = {**spec, **operation.sizes, **operation.settings}
         return OperationCall(operation.name, application.operands, MappingProxyType(settings))
@@ -45,7 +45,7 @@ def operation_call(application: Application[T], call: object) -> OperationCall[T
     return OperationCall(call.name, operands, MappingProxyType(settings))
 
 
-def _bound_arguments(call: Call) -> dict[str, Any]:
+def _bound_arguments(call: UserCall) -> dict[str, Any]:
     """The arguments by name, with defaults, without the label; those of `**names` like others."""
     signature = inspect.signature(call.function)
     bound = signature.bind(*call.args, **call.settings)
