@@ -201,15 +201,17 @@ def test_all_permutations_are_equally_likely() -> None:
 
 def test_choice_with_and_without_replacement(backend: str) -> None:
     table = np.arange(24.0).reshape(12, 2)
-    all_rows, few, ids, weighted = values(
+    all_rows, few, ids, weighted, distinct = values(
         backend,
         oc.choice(oc.tensor(table), 12, replace=False, key="a"), oc.choice(oc.tensor(table), 3, key="b"),
         oc.choice(1000, 500, key="c"), oc.choice(3, 300, p=np.array([0.0, 3.0, 1.0]), key="d"),
+        oc.choice(4, 3, replace=False, p=np.array([1e-6, 0.0, 0.7, 0.3]), key="e"),
     )  # fmt: skip
     np.testing.assert_array_equal(np.sort(all_rows, 0), table)
     assert all(row in table.tolist() for row in few.tolist())
     assert ids.min() >= 0 and ids.max() < 1000 and len(set(ids.tolist())) > 300
     np.testing.assert_allclose(np.bincount(weighted, minlength=3) / 300, [0, 0.75, 0.25], atol=0.1)
+    assert sorted(distinct[:2]) == [2, 3] and distinct[2] == 0
 
 
 # --- bits and streams ------------------------------------------------------------------------------------------------
@@ -282,7 +284,6 @@ def test_parameters_are_drawn_from_any_distribution(backend: str) -> None:
         (lambda: oc.categorical(oc.tensor([0.0, 1.0]), samples=-1, key="k"), oc.DataError, "number of its elements"),
         (lambda: oc.permutation(-1, key="k"), oc.DataError, "number of its elements"),
         (lambda: oc.choice(3, 4, replace=False, key="k"), oc.DataError, "cannot be drawn"),
-        (lambda: oc.choice(2, 2, replace=False, p=np.ones(2), key="k"), oc.CodeError, "only with replacement"),
     ],
 )
 def test_refusals(make: Callable[[], Any], kind: type[Exception], words: str) -> None:

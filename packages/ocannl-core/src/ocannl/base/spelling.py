@@ -49,7 +49,7 @@ _FUNCTIONS = {
     "sparse_categorical_crossentropy": "cross_entropy", "softmax_cross_entropy": "cross_entropy",
     "sigmoid_cross_entropy": "binary_cross_entropy", "kl_divergence": "kl_div",
     "logcosh": "log_cosh", "focal_loss": "sigmoid_focal_loss",
-    "jaccard_loss": "iou_loss", "swish": "silu", "array": "tensor",
+    "jaccard_loss": "iou_loss", "ctc": "ctc_loss", "CTCLoss": "ctc_loss", "swish": "silu", "array": "tensor",
     "asarray": "tensor",
     "as_tensor": "tensor", "from_numpy": "tensor", "from_dlpack": "tensor", "constant": "tensor", "Parameter": "param",
     "Variable": "param", "rand": "uniform", "randn": "normal", "diagflat": "diag",

@@ -14,6 +14,7 @@ SETTINGS: dict[str, str] = {
     "axis": "the row that receives the new axis",
     "beta": "where the square changes into an absolute value",
     "bins": "the number of intervals",
+    "blank": "the class without a label",
     "block": "the size of a block, an integer or one for each axis",
     "bound": "the largest number of steps",
     "combine": "the primitive that combines the operands",
@@ -102,6 +103,7 @@ SETTINGS: dict[str, str] = {
     "widths": "the cells to add at both ends of each axis",
     "window": "the size of a window, an integer or one for each axis",
     "xs": "tensors whose leading axis the steps run along",
+    "zero_infinity": "whether targets without an alignment have the loss 0 instead of infinity",
 }
 """By the name of the setting."""
 

@@ -27,6 +27,7 @@ LOSS_SAMPLES: dict[str, tuple[Sample, ...]] = {
     "gaussian_nll_loss": (sample(ANY, ANY, POSITIVE),),
     "multi_margin_loss": (sample(Draw(dims=(4,)), 2, margin=0.55), sample(Draw(dims=(4,)), 2, p=2, margin=0.55)),
     "triplet_margin_loss": (sample(ROWS, FAR_ROWS, ROWS), sample(ROWS, FAR_ROWS, SHARES, p=3.0, swap=True)),
+    "ctc_loss": (sample(Draw(dims=(4, 3)), np.array([1, 2])),),
     "cosine_embedding_loss": (sample(ROWS, SHARES, 1.0), sample(ROWS, SHARES, -1.0, margin=-1.0)),
 }  # fmt: skip
 """Samples by the name of the function."""

@@ -22,11 +22,14 @@ from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.along_axis import argmax
+from ocannl.lang.ops.concat import concat
 from ocannl.lang.ops.distributions import gumbel_quantile
 from ocannl.lang.ops.einsum import einsum
 from ocannl.lang.ops.index_tensors import check_count, indices, iota
+from ocannl.lang.ops.ordering import argsort
 from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.ops.random_streams import RandomBits, draw, sized_like
+from ocannl.lang.ops.sampling import randint
 from ocannl.lang.ops.scans import cumsum
 
 MAX_RATE = 1e6
@@ -158,16 +161,20 @@ def categorical(
         check_count(samples, "categorical")
         scores = einsum("...|v => ...|n,v", scores, n=int(samples))
 
+    return argmax(_perturbed(scores, key, counter), "...|v => ...|" if samples is None else "...|n,v => ...|n")
+
+
+def _perturbed(scores: Tensor, key: str | None, counter: object) -> Tensor:
+    """The scores, each with a Gumbel number added."""
+    refuse_integers(scores.typing.current)
+
     def perturbed(random: RandomBits, score: Term) -> Term:
         return score + gumbel_quantile(random.store("uniform", random.open_unit()))
 
-    sums = draw("categorical", [scores], perturbed, None, key, counter, None)
-    return argmax(sums, "...|v => ...|" if samples is None else "...|n,v => ...|n")
+    return draw("categorical", [scores], perturbed, None, key, counter, None)
 
 
 # --- permutations ----------------------------------------------------------------------------------------------------
-
-_RANKS = einsum_logic(parse("i; j; i; j => i"))
 
 
 @composite
@@ -175,21 +182,14 @@ def permutation(n: int, *, key: str | None = None, counter: object = None) -> Te
     """The integers from 0 to n - 1 in random order, as int32: a new order at each call, or that of `counter`.
     `x.take(oc.permutation(n))` shuffles the rows of `x`.
 
-    They are the ranks of `n` random words of 32 bits, found by comparing all pairs.
+    They are the indices that sort `n` random words of 32 bits.
 
     Shapes: `=> n`.
     Grad:   none.
     Raises: DataError unless `n` is a nonnegative integer.
     """
     check_count(n, "permutation")
-    words = draw("permutation", [iota(n)], lambda random, _: random(0, 1), uint32, key, counter, None)
-
-    def precedes(word: Term, before: Term, i: Term, j: Term) -> Term:
-        is_earlier = term("eq", before, word) & (j < i)
-        return term("where", (before < word) | is_earlier, 1, 0)
-
-    rank = contraction("permutation", _RANKS, precedes, ADD, differentiable=False, result_type=ResultType(int32))
-    return apply(rank, [words, words, indices(), indices()])
+    return argsort(draw("permutation", [iota(n)], lambda random, _: random(0, 1), uint32, key, counter, None))
 
 
 @composite
@@ -204,12 +204,10 @@ def choice(
 
     Shapes: `v, ..r.. => n, ..r..`, with batch and input rows kept.
     Grad:   `g`, added to the drawn rows.
-    Raises: DataError for more samples than rows without `replace`; CodeError for probabilities without `replace`;
-            ShapeError.
+    Raises: DataError for more samples than rows without `replace`; ShapeError.
+    Source: Efraimidis, Spirakis 2006, "Weighted random sampling with a reservoir", for probabilities without `replace`.
     """
     check_count(samples, "choice")
-    if p is not None and not replace:
-        raise CodeError("oc.choice draws with probabilities `p` only with replacement")
     if is_number(x):
         check_count(x, "choice")
         rows, table = int(x), None  # type: ignore[call-overload]
@@ -226,13 +224,18 @@ def choice(
 
 
 def _chosen_ids(rows: int, samples: int, replace: bool, p: object, key: str | None, counter: object) -> Tensor:
-    if p is not None:
-        return categorical(PRIMITIVES["log"](embed(p)), samples=samples, key=key, counter=counter)
-    if replace:
-        drawn: Tensor = REGISTRY["randint"](0, rows, key=key, counter=counter, output=[samples])
+    if replace and p is None:
+        drawn: Tensor = randint(0, rows, key=key, counter=counter, output=[samples])
         return drawn
-    first: Tensor = REGISTRY["concat"]("a^b => a", permutation(rows, key=key, counter=counter), a=samples)
-    return first
+    if replace:
+        return categorical(PRIMITIVES["log"](embed(p)), samples=samples, key=key, counter=counter)
+    order = permutation(rows, key=key, counter=counter) if p is None else _random_order(embed(p), key, counter)
+    return concat("a^b => a", order, a=samples)
+
+
+def _random_order(p: Tensor, key: str | None, counter: object) -> Tensor:
+    """The indices of the classes in the order in which they are drawn with the probabilities `p`, each of them once."""
+    return argsort(_perturbed(PRIMITIVES["log"](p), key, counter), descending=True)
 
 
 REGISTRY.update(

@@ -16,6 +16,7 @@ from ocannl.lang.ops import (
     convolution,
     counting,
     crops,
+    ctc,
     discrete_distributions,
     distances,
     distributions,
@@ -58,7 +59,7 @@ from ocannl.lang.ops import (
 from ocannl.lang.ops.methods import attach
 
 REGISTERING_MODULES = (
-    activations, adaptive_pooling, along_axis, casts, concat, control_flow, convolution, counting, crops,
+    activations, adaptive_pooling, along_axis, casts, concat, control_flow, convolution, counting, crops, ctc,
     discrete_distributions, distances, distributions, einsum, elementwise, elementwise_losses, gamma_variates, gathers,
     gelu, grids, index_tensors, indexing, layout, linalg, losses, margin_losses, norms, number_functions, ordering,
     padding, patches, primitives, products, quantiles, reductions, repetition, resize, rotations, sampling, scans,

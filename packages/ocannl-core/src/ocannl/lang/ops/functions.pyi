@@ -13,11 +13,11 @@ __all__ = [
     "bitwise_or", "bitwise_xor", "block", "cast", "categorical", "cbrt", "cdist", "ceil", "celu", "center_crop",
     "channel_shuffle", "choice", "chunk", "clip", "concat", "cond", "contrastive_loss", "conv1d", "conv2d", "conv3d",
     "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "corrcoef", "cos", "cosh",
-    "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov", "cross", "cross_entropy", "cummax", "cummin",
-    "cumprod", "cumsum", "degrees", "depth_to_space", "diag", "diagonal", "dice_loss", "digamma", "digitize", "div",
-    "dot", "dropout", "einsum", "elu", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "exponential", "flip",
-    "floor", "fma", "fmod", "fold", "fst", "gamma", "gather_nd", "gaussian_nll_loss", "ge", "gelu", "glu",
-    "grid_sample", "gt", "gumbel", "hard_sigmoid", "hard_swish", "hard_tanh", "hardshrink", "heaviside",
+    "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov", "cross", "cross_entropy", "ctc_loss",
+    "cummax", "cummin", "cumprod", "cumsum", "degrees", "depth_to_space", "diag", "diagonal", "dice_loss", "digamma",
+    "digitize", "div", "dot", "dropout", "einsum", "elu", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
+    "exponential", "flip", "floor", "fma", "fmod", "fold", "fst", "gamma", "gather_nd", "gaussian_nll_loss", "ge",
+    "gelu", "glu", "grid_sample", "gt", "gumbel", "hard_sigmoid", "hard_swish", "hard_tanh", "hardshrink", "heaviside",
     "hinge_embedding_loss", "hinge_loss", "histogram", "huber", "hypot", "id", "index_update", "interpolate", "iota",
     "iou_loss", "isclose", "isfinite", "isinf", "isnan", "kl_div", "kron", "kthvalue", "laplace", "le", "leaky_relu",
     "left_shift", "lerp", "lgamma", "local_response_norm", "log", "log10", "log1p", "log2", "log_cosh", "log_sigmoid",
@@ -294,6 +294,15 @@ def cross_entropy(
     logits: object, target: object, *, ignore: int | None = None, weight: object = None, label_smoothing: float = 0.0
 ) -> Tensor:
     """`-log(softmax(logits))` of the class `target`, for each cell of the batch row."""
+
+def ctc_loss(
+    log_probabilities: object, targets: object, input_lengths: object = None, target_lengths: object = None, *,
+    blank: int = 0, zero_infinity: bool = False
+) -> Tensor:
+    """The negative logarithm of the probability of a sequence of labels, for each cell of the batch row: the sum
+    over all alignments of labels and blanks with the frames `t`, where repeated labels without a blank between
+    them are one.
+    """
 
 def cummax(x: object, spec: str | None = None, **names: Any) -> Tensor:
     """The cumulative maximum along one axis: the axis that the spec removes, or the only output axis."""
