@@ -38,6 +38,16 @@ class Row:
     shapes: tuple[tuple[int | None, ...], ...] = ((None, None),)
 
 
+IMAGE = ((512, 512, 64),)
+POSITIONS = (*IMAGE, (512, 512, 2))
+SPACE = "h,w,c => c"
+
+
+def image(f: Callable[..., Any], *arguments: Any, **settings: Any) -> Callable[..., Any]:
+    """A function of an image of equal size in PyTorch's order of axes, channels first."""
+    return lambda x, *xs: f(x.view(1, x.shape[2], *x.shape[:2]), *(y[None] for y in xs), *arguments, **settings)
+
+
 PAIR = ((None, None), (None, None))
 GELU = partial(oc.gelu, approximate="none")
 ROWS = (
@@ -84,6 +94,29 @@ ROWS = (
     Row("copysign", oc.copysign, torch.copysign, shapes=PAIR),
     Row("nan_to_num", oc.nan_to_num, torch.nan_to_num),
     Row("square", oc.square, torch.square),
+    Row("interpolate nearest", partial(oc.interpolate, scale=1.5), image(F.interpolate, scale_factor=1.5),
+        shapes=IMAGE),
+    Row("interpolate bilinear", partial(oc.interpolate, scale=1.5, mode="bilinear"),
+        image(F.interpolate, scale_factor=1.5, mode="bilinear"), shapes=IMAGE),
+    Row("interpolate bicubic", partial(oc.interpolate, scale=1.5, mode="bicubic"),
+        image(F.interpolate, scale_factor=1.5, mode="bicubic"), shapes=IMAGE),
+    Row("interpolate area", partial(oc.interpolate, size=200, mode="area"),
+        image(F.interpolate, size=(200, 200), mode="area"), shapes=IMAGE),
+    Row("grid_sample", oc.grid_sample, image(F.grid_sample, align_corners=False), -1, 1, shapes=POSITIONS),
+    Row("pad zeros", partial(oc.pad, widths=3, spec=SPACE), image(F.pad, (3, 3, 3, 3)), shapes=IMAGE),
+    Row("pad reflect", partial(oc.pad, widths=3, spec=SPACE, mode="reflect"),
+        image(F.pad, (3, 3, 3, 3), mode="reflect"), shapes=IMAGE),
+    Row("flip", partial(oc.flip, spec=SPACE), lambda x: x.flip((0, 1)), shapes=IMAGE),
+    Row("roll", partial(oc.roll, shift=(5, 7), spec=SPACE), lambda x: x.roll((5, 7), (0, 1)), shapes=IMAGE),
+    Row("rot90", partial(oc.rot90, spec=SPACE), lambda x: x.rot90().contiguous(), shapes=IMAGE),
+    Row("tile", partial(oc.tile, times=2, spec="h,w,c => h,c"), lambda x: x.tile(1, 2, 1), shapes=IMAGE),
+    Row("repeat", partial(oc.repeat, times=2, spec="h,w,c => h,c"), lambda x: x.repeat_interleave(2, 1), shapes=IMAGE),
+    Row("pixel_shuffle", partial(oc.pixel_shuffle, block=2), image(F.pixel_shuffle, 2), shapes=IMAGE),
+    Row("pixel_unshuffle", partial(oc.pixel_unshuffle, block=2), image(F.pixel_unshuffle, 2), shapes=IMAGE),
+    Row("adaptive_avg_pool2d", partial(oc.adaptive_avg_pool2d, size=7), image(F.adaptive_avg_pool2d, 7), shapes=IMAGE),
+    Row("adaptive_max_pool2d", partial(oc.adaptive_max_pool2d, size=7), image(F.adaptive_max_pool2d, 7), shapes=IMAGE),
+    Row("lp_pool2d", partial(oc.lp_pool2d, window=2), image(F.lp_pool2d, 2.0, 2), shapes=IMAGE),
+    Row("local_response_norm", oc.local_response_norm, image(F.local_response_norm, 5), shapes=IMAGE),
 )  # fmt: skip
 
 
