@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ocannl.base.errors import CodeError
@@ -17,7 +17,7 @@ from ocannl.lang.declare.outputs import Output, as_output
 from ocannl.lang.declare.samples import Sample
 from ocannl.lang.declare.settings import Default, Setting
 from ocannl.lang.declare.shared_part import Part, merged
-from ocannl.lang.declare.texts import expand
+from ocannl.lang.declare.texts import with_expanded_texts
 from ocannl.lang.declare.use import check_use
 
 Parameter = inspect.Parameter
@@ -67,26 +67,18 @@ def build_declaration(function: Callable[..., Any], arguments: DefopArguments) -
             raise CodeError(f"`{title}` has no input or setting `{name}`; there are {', '.join(defined)}")
     _check_kinds(kinds, title)
     keywords = [setting.parameter(n) for n, setting in settings.items()]
-    tokens = {
-        "name": title, "title": f"{arguments.namespace}.{title}".lstrip("."), "namespace": arguments.namespace,
-        "inputs": ", ".join(p.name for p in operands), "settings": ", ".join(settings), "outputs": ", ".join(results),
-    }  # fmt: skip
-
-    def expanded(documented: T) -> T:
-        return replace(documented, doc=expand(documented.doc, tokens))  # type: ignore[type-var, attr-defined]
-
     texts = filter(None, (arguments.doc or inspect.getdoc(function), shared.doc))
     declared = Declaration(
         name=title,
         namespace=arguments.namespace,
         signature=inspect.Signature([*operands, *keywords]),
-        inputs={p.name: expanded(declared_inputs.get(p.name, Input())) for p in operands},
-        settings={n: expanded(setting) for n, setting in settings.items()},
-        results={n: expanded(output) for n, output in results.items()},
+        inputs={p.name: declared_inputs.get(p.name, Input()) for p in operands},
+        settings=settings,
+        results=results,
         shape=arguments.shape,
         where=conditions,
         samples=_as_tuple(arguments.samples, Sample, title, "samples"),
-        doc="\n\n".join(expand(text, tokens) for text in texts),
+        doc="\n\n".join(texts),
         rules=function,
         signatures=signatures,
         backend_where=(*shared.backend_where, *_backend_conditions(arguments.backend_where, title)),
@@ -96,7 +88,7 @@ def build_declaration(function: Callable[..., Any], arguments: DefopArguments) -
     _check_required(declared)
     for sample in declared.samples:
         _check_sample(declared, sample)
-    return declared
+    return with_expanded_texts(declared)
 
 
 def _checked_title(function: Callable[..., Any], arguments: DefopArguments) -> str:
