@@ -122,7 +122,10 @@ define TYPE @HELPER(TYPE %x, TYPE %y) nounwind memory(none) {
   %is.rest = fcmp une TYPE %rest, 0.0
   %move = and i1 %differ, %is.rest
   %moved = fadd TYPE %rest, %y
-  %result = select i1 %move, TYPE %moved, TYPE %rest
+  %number = select i1 %move, TYPE %moved, TYPE %rest
+  %zero = select i1 %y.below, TYPE -0.0, TYPE 0.0
+  %is.zero = fcmp oeq TYPE %rest, 0.0
+  %result = select i1 %is.zero, TYPE %zero, TYPE %number
   ret TYPE %result
 }
 """

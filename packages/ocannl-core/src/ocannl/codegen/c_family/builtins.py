@@ -71,7 +71,10 @@ FLOAT: Mapping[str, tuple[str, str]] = {
     **_bodies(FLOAT_SELECTS),
     "mod": (
         "x y",
-        "TYPE rest = FMOD(x, y);\nreturn (rest != 0) & ((rest < 0) != (y < 0)) ? rest + y : rest;",
+        (
+            "TYPE rest = FMOD(x, y);\n"
+            "return rest == 0 ? (y < 0 ? -(TYPE)0 : (TYPE)0) : (rest < 0) != (y < 0) ? rest + y : rest;"
+        ),
     ),
     "fma": ("x y z", "return x * y + z;"),
 }
@@ -182,8 +185,9 @@ def library_function(d: Dialect, name: str, precision: Precision) -> Definition:
     return Definition(function_name, d.prototype.format(type=type_, name=function_name, params=params))
 
 
-def operation(d: Dialect, name: str, precision: Precision) -> Definition | None:
-    """The function of an operation that is no C operator, or None if it is undefined for the precision."""
+def operation(d: Dialect, name: str, precision: Precision, prefix: str = "") -> Definition | None:
+    """The function of an operation that is no C operator, or None if it is undefined for the precision. `prefix` is
+    part of the name of a function that this module defines."""
     if precision.is_float and name in MATH:
         return library_function(d, name, precision)
     entry = table(precision).get(name)
@@ -194,7 +198,7 @@ def operation(d: Dialect, name: str, precision: Precision) -> Definition | None:
     body = body.replace("FMOD", dependencies[0].name if dependencies else "")
     body = body.replace("UNSIGNED", d.types[_unsigned(precision)]).replace("BITS", str(bits(precision)))
     params = tuple(f"{d.types[precision]} {param}" for param in entry[0].split())
-    return inline(d, f"{name}_{short_name(precision)}", d.types[precision], params, body, dependencies)
+    return inline(d, f"{prefix}{name}_{short_name(precision)}", d.types[precision], params, body, dependencies)
 
 
 def power(d: Dialect, exponent: int, precision: Precision) -> Definition:

@@ -31,7 +31,8 @@ def function(d: Dialect, formula: Formula) -> Definition:
     if not formula.slow_path_test:
         return _define(d, formula, formula.result, name(formula))
     slow, fast = needs_slow_path(d, formula), fast_path(d, formula)
-    library = builtins.library_function(d, formula.name, float32)
+    library = builtins.operation(d, formula.name, float32, prefix="far_")
+    assert library is not None
     body = ternary(*(call(definition.name, *map(ExprText, formula.params)) for definition in (slow, library, fast)))
     params, type_ = _declared_params(d, formula), d.types[float32]
     return builtins.inline(d, name(formula), type_, params, f"return {body.text};", (slow, library, fast))
@@ -48,8 +49,8 @@ def needs_slow_path(d: Dialect, formula: Formula) -> Definition:
 
 
 def names() -> Iterator[str]:
-    """The names of fast-path and slow-path functions; functions of formulas are named as operations."""
-    yield from (f"{prefix}_{name(formula)}" for prefix in ("near", "beyond") for formula in FORMULAS.values())
+    """The names of the functions of fast paths, slow paths and tests; functions of formulas are named as operations."""
+    yield from (f"{prefix}_{name(formula)}" for prefix in ("near", "beyond", "far") for formula in FORMULAS.values())
 
 
 def name(formula: Formula) -> str:

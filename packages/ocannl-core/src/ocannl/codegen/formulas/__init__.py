@@ -12,10 +12,12 @@ from ocannl.codegen.formulas.inverse_tangent import ATAN, ATAN2
 from ocannl.codegen.formulas.log_gamma import LGAMMA
 from ocannl.codegen.formulas.logarithm import LOG, LOG2
 from ocannl.codegen.formulas.power import POW
+from ocannl.codegen.formulas.remainder import MOD
 from ocannl.codegen.formulas.trigonometric import COS, SIN
 
 FORMULAS: Mapping[str, Formula] = {
-    formula.name: formula for formula in (EXP, EXP2, LOG, LOG2, SIN, COS, ATAN, ATAN2, TANH, ERF, ERFC, LGAMMA, POW)
+    formula.name: formula
+    for formula in (EXP, EXP2, LOG, LOG2, SIN, COS, ATAN, ATAN2, TANH, ERF, ERFC, LGAMMA, POW, MOD)
 }
 
 __all__ = ["FORMULAS"]

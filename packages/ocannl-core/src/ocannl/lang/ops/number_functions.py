@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from ocannl.ir.ops import Domain
-from ocannl.ir.precision import Precision, float32, largest_finite
-from ocannl.lang.core.symbolic_terms import Term, apply, holes
-from ocannl.lang.core.term_functions import absolute, eq, ne, where
+from ocannl.ir.precision import largest_finite
+from ocannl.lang.core.symbolic_terms import Term, apply
+from ocannl.lang.core.term_functions import absolute, eq, ne, precision_of, where
 from ocannl.lang.ops.elementwise_decorator import formula
 
 
@@ -110,10 +110,6 @@ def heaviside(x: Term, value: Term) -> Term:
 # --- exceptional values ----------------------------------------------------------------------------------------------
 
 
-def _precision_of(x: Term) -> Precision:
-    return next((hole.node.precision for hole in holes(x.tree)), float32)
-
-
 def _is_finite(x: Term) -> Term:
     return eq(x - x, 0.0)
 
@@ -125,6 +121,6 @@ def nan_to_num(x: Term, *, nan: float = 0.0, posinf: float | None = None, neginf
 
     Grad:   `g` where the value is finite, else 0.
     """
-    largest = largest_finite(_precision_of(x))
+    largest = largest_finite(precision_of(x))
     high, low = (largest if posinf is None else posinf), (-largest if neginf is None else neginf)
     return where(ne(x, x), nan, where(eq(x, math.inf), high, where(eq(x, -math.inf), low, x)))

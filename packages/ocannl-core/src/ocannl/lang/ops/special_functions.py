@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from ocannl.ir.precision import float64
 from ocannl.lang.core import gamma_formulas
-from ocannl.lang.core.symbolic_terms import Term, apply
+from ocannl.lang.core.symbolic_terms import Term
+from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.term_functions import (
     absolute,
     eq,
@@ -15,6 +17,7 @@ from ocannl.lang.core.term_functions import (
     maximum,
     minimum,
     polynomial,
+    precision_of,
     sqrt,
     where,
     with_sign_of,
@@ -40,7 +43,7 @@ def cbrt(x: Term) -> Term:
     Grad:   `g / (3 * v**2)`.
     """
     magnitude = absolute(x)
-    root = apply("exp2", apply("log2", magnitude) * (1.0 / 3.0))
+    root = term("exp2", term("log2", magnitude) * (1.0 / 3.0))
     newton = root - (root - magnitude / (root * root)) * (1.0 / 3.0)
     return where(eq(magnitude, 0.0) | eq(magnitude, math.inf), x, with_sign_of(x, newton))
 
@@ -68,32 +71,59 @@ def logit(x: Term, *, eps: float | None = None) -> Term:
     return where(is_central, log1p((2.0 * x - 1.0) / (1.0 - x)), log(x / (1.0 - x)))
 
 
+_ERFINV_CENTRAL = (
+    1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06,
+    3.43273939e-07, 2.81022636e-08,
+)  # fmt: skip
+_ERFINV_TAIL = (
+    2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
+    0.000100950558, -0.000200214257,
+)  # fmt: skip
+
+
+def _erfinv_in_float32(x: Term) -> Term:
+    """For x in [0, 1]. Source: Giles, Approximating the erfinv function, 2011."""
+    w = -log((1.0 - x) * (1.0 + x))
+    central = polynomial(w - 2.5, _ERFINV_CENTRAL)
+    return x * where(w < 5.0, central, polynomial(sqrt(w) - 3.0, _ERFINV_TAIL))
+
+
 _ERFINV_SERIES = (1.0, math.pi / 12, 7 * math.pi**2 / 480, 127 * math.pi**3 / 40320)
 _WINITZKI = 0.147
-_HALLEY_STEPS = 2
 
 
-def _erfinv_of_magnitude(x: Term) -> Term:
-    """An approximation to three digits, which Halley's method refines. Source: Winitzki 2008."""
-    is_central = x < 0.5
+def _rough_erfinv(x: Term) -> Term:
+    """Three digits, for x in [0, 1]. Source: Winitzki 2008."""
     logarithm = log((1.0 - x) * (1.0 + x))
-    term = 2.0 / (math.pi * _WINITZKI) + 0.5 * logarithm
-    tail = sqrt(sqrt(term * term - logarithm * (1.0 / _WINITZKI)) - term)
-    y = where(is_central, 0.5 * math.sqrt(math.pi) * x * polynomial(x * x, _ERFINV_SERIES), tail)
-    for _ in range(_HALLEY_STEPS):
-        excess = where(is_central, apply("erf", y) - x, (1.0 - x) - apply("erfc", y))
-        step = excess * (0.5 * math.sqrt(math.pi)) / exp(-(y * y))
-        y = y - step / (1.0 + y * step)
-    return where(eq(x, 1.0), math.inf, y)
+    shifted = 2.0 / (math.pi * _WINITZKI) + 0.5 * logarithm
+    tail = sqrt(sqrt(shifted * shifted - logarithm * (1.0 / _WINITZKI)) - shifted)
+    return where(x < 0.5, 0.5 * math.sqrt(math.pi) * x * polynomial(x * x, _ERFINV_SERIES), tail)
 
 
-@formula(lambda g, v, x: g * (0.5 * math.sqrt(math.pi) * exp(v * v)))
+def _refined(y: Term, x: Term) -> Term:
+    """One step of Halley's method from y towards the inverse of x, in [0, 1]; it triples the number of digits."""
+    excess = where(x < 0.5, term("erf", y) - x, (1.0 - x) - term("erfc", y))
+    step = excess * (0.5 * math.sqrt(math.pi)) / exp(-(y * y))
+    return where(eq(x, 1.0), math.inf, y - step / (1.0 + y * step))
+
+
+def _erfinv_slope(g: Term, v: Term, x: Term) -> Term:
+    """The derivative amplifies the error of `v`, which is refined before."""
+    magnitude = absolute(v)
+    y = magnitude if precision_of(x) is float64 else _refined(magnitude, absolute(x))
+    return g * (0.5 * math.sqrt(math.pi) * exp(y * y))
+
+
+@formula(_erfinv_slope)
 def erfinv(x: Term) -> Term:
     """The inverse of the error function; NaN outside [-1, 1], infinite at the ends.
 
     Grad:   `g * sqrt(pi) / 2 * exp(v**2)`.
     """
-    return with_sign_of(x, _erfinv_of_magnitude(absolute(x)))
+    magnitude = absolute(x)
+    if precision_of(x) is float64:
+        return with_sign_of(x, _refined(_refined(_rough_erfinv(magnitude), magnitude), magnitude))
+    return with_sign_of(x, where(eq(magnitude, 1.0), math.inf, _erfinv_in_float32(magnitude)))
 
 
 # --- gamma function --------------------------------------------------------------------------------------------------
