@@ -12,7 +12,7 @@ import ctypes
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -161,6 +161,62 @@ def compare(row: Row, arguments: argparse.Namespace) -> None:
     rounds = [[seconds(call) for call in calls] for _ in range(ROUNDS)]
     ocannl_time, torch_time = (1e3 * min(times) for times in zip(*rounds, strict=True))
     print(f"{row.name:16}{ocannl_time:10.2f}{torch_time:10.2f}{torch_time / ocannl_time:8.2f}", flush=True)
+
+
+# --- rows with indices -------------------------------------------------------------------------------------------------
+
+COLUMN, LINE = "ij => j", "ij => i"
+
+
+@cache
+def indices(*dims: int) -> np.ndarray:
+    """Random indices below the first size."""
+    return np.random.default_rng(1).integers(0, dims[0], size=dims).astype("int32")
+
+
+@cache
+def torch_indices(*dims: int) -> torch.Tensor:
+    return torch.tensor(indices(*dims), dtype=torch.int64)
+
+
+def put(x: oc.Tensor, v: oc.Tensor, spec: str, mode: str) -> oc.Tensor:
+    return oc.put_along_axis(x, indices(*x.dims), v, spec, mode=mode)
+
+
+def update(x: oc.Tensor, v: oc.Tensor, mode: str) -> oc.Tensor:
+    return oc.index_update(x, indices(x.dims[0]), v, mode=mode)
+
+
+ROWS += (
+    Row("take_along_axis 0", lambda x: oc.take_along_axis(x, indices(*x.dims), COLUMN),
+        lambda x: x.gather(0, torch_indices(*x.shape))),
+    Row("take_along_axis 1", lambda x: oc.take_along_axis(x, indices(*x.dims), LINE),
+        lambda x: x.gather(1, torch_indices(*x.shape))),
+    Row("put_along_axis 0", lambda x, v: put(x, v, COLUMN, "add"),
+        lambda x, v: x.scatter_add(0, torch_indices(*x.shape), v), shapes=PAIR),
+    Row("put_along_axis 1", lambda x, v: put(x, v, LINE, "set"),
+        lambda x, v: x.scatter(1, torch_indices(*x.shape), v), shapes=PAIR),
+    Row("index_update add", lambda x, v: update(x, v, "add"),
+        lambda x, v: x.index_add(0, torch_indices(x.shape[0]), v), shapes=PAIR),
+    Row("index_update set", lambda x, v: update(x, v, "set"),
+        lambda x, v: x.index_copy(0, torch_indices(x.shape[0]), v), shapes=PAIR),
+    Row("segment_sum", lambda x: oc.segment_sum(x, indices(x.dims[0]) % 64, 64),
+        lambda x: x.new_zeros(64, x.shape[1]).index_add(0, torch_indices(x.shape[0]) % 64, x)),
+    Row("segment_max", lambda x: oc.segment_max(x, indices(x.dims[0]), x.dims[0]),
+        lambda x: torch.full_like(x, -np.inf).index_reduce(0, torch_indices(x.shape[0]), x, "amax")),
+    Row("bincount", lambda x: oc.bincount(indices(*x.dims), x.dims[0]),
+        lambda x: torch.bincount(torch_indices(*x.shape).reshape(-1), minlength=x.shape[0])),
+    Row("histogram", lambda x: oc.histogram(x, 100, (-3, 3)), lambda x: torch.histc(x, 100, -3, 3)),
+    Row("searchsorted", lambda s, x: oc.searchsorted(oc.sort(s), x),
+        lambda s, x: torch.searchsorted(s.sort()[0], x, out_int32=True), shapes=((None,), (None, None))),
+    Row("nonzero", lambda x: oc.nonzero(x > 2, x.dims[0] ** 2 // 5), lambda x: torch.nonzero(x > 2)),
+    Row("sort", lambda x: oc.sort(x, LINE), lambda x: x.sort(1)),
+    Row("argsort", lambda x: oc.argsort(x, LINE), lambda x: torch.sort(x, dim=1, stable=True)),
+    Row("topk 8", lambda x: oc.topk(x, 8, LINE)[0], lambda x: x.topk(8)[0]),
+    Row("kthvalue", lambda x: oc.kthvalue(x, 100, LINE), lambda x: x.kthvalue(100)[0]),
+    Row("median", lambda x: oc.median(x, LINE), lambda x: x.median(1)[0]),
+    Row("unique", lambda x: oc.unique(indices(*x.dims), x.dims[0]), lambda x: torch.unique(torch_indices(*x.shape))),
+)  # fmt: skip
 
 
 def reuse_freed_memory() -> None:
