@@ -120,6 +120,31 @@ ROWS = (
 )  # fmt: skip
 
 
+def gram(a: Any) -> Any:
+    """A positive definite matrix."""
+    return oc.einsum("ik; jk => ij", a, a)
+
+
+def stft(x: Any) -> torch.Tensor:
+    window = torch.hann_window(256)
+    return torch.view_as_real(torch.stft(x, 256, 64, window=window, center=False, return_complex=True))
+
+
+MATRIX, VECTOR = (512, 512), (512,)
+ROWS += (
+    Row("solve", oc.linalg.solve, torch.linalg.solve, shapes=(MATRIX, VECTOR)),
+    Row("inv", oc.linalg.inv, torch.linalg.inv, shapes=(MATRIX,)),
+    Row("slogdet", lambda a: oc.linalg.slogdet(a)[1], lambda a: torch.linalg.slogdet(a)[1], shapes=(MATRIX,)),
+    Row("cholesky", lambda a: oc.linalg.cholesky(gram(a)), lambda a: torch.linalg.cholesky(a @ a.T), shapes=(MATRIX,)),
+    Row("qr", lambda a: oc.linalg.qr(a)[1], lambda a: torch.linalg.qr(a)[1], shapes=(MATRIX,)),
+    Row("svdvals", oc.linalg.svdvals, torch.linalg.svdvals, shapes=(MATRIX,)),
+    Row("eigvalsh", lambda a: oc.linalg.eigvalsh(gram(a)), lambda a: torch.linalg.eigvalsh(a @ a.T), shapes=(MATRIX,)),
+    Row("rfft", oc.fft.rfft, lambda x: torch.view_as_real(torch.fft.rfft(x))),
+    Row("rfft2", oc.fft.rfft2, lambda x: torch.view_as_real(torch.fft.rfft2(x))),
+    Row("stft", lambda x: oc.fft.stft(x, 256, hop=64), stft, shapes=((8, 64000),)),
+)
+
+
 def ours(row: Row, arrays: Sequence[np.ndarray], arguments: argparse.Namespace) -> Callable[[], object]:
     """A compiled routine over the arrays."""
     ctx = oc.Context(arguments.backend, threads=arguments.threads)
@@ -236,7 +261,7 @@ def main() -> None:
     parser.add_argument("--type", default="float32")
     parser.add_argument("--backend", default="llvm")
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(arguments.threads)  # that of NumPy is set by OPENBLAS_NUM_THREADS before the start
     print(f"{'milliseconds':16}{'ocannl':>10}{'PyTorch':>10}{'ratio':>8}")
     for row in ROWS:
         if not arguments.names or row.name.split()[0] in arguments.names:

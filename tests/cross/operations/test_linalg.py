@@ -222,6 +222,39 @@ def test_triangular_systems_of_several_blocks(settings, n, monkeypatch):
         monkeypatch.setitem(sys.modules, "scipy.linalg", None)
 
 
+def test_values_without_vectors(ctx):
+    """Operands without gradient need no vectors."""
+    a = RNG.normal(size=(2, 3, 5))
+    s = symmetric(2, 4, 4)
+    values = LINALG.svdvals(oc.tensor(a, batch_axes=1, input_axes=1))
+    assert values.application.operation.name == "svdvals"
+    np.testing.assert_allclose(values.numpy(ctx), np.linalg.svd(a, compute_uv=False), rtol=1e-12)
+    values = LINALG.eigvalsh(oc.tensor(s, batch_axes=1))
+    assert values.application.operation.name == "eigvalsh"
+    np.testing.assert_allclose(values.numpy(ctx), np.linalg.eigvalsh(s), rtol=1e-9, atol=1e-12)
+
+
+def test_large_matrices(monkeypatch):
+    """Those that SciPy decomposes one by one."""
+    a, b = regular(2, 70, 70), RNG.normal(size=(70, 2))
+    a[1] = a[1, ::-1]
+    x, s = oc.tensor(a, batch_axes=1), oc.tensor(definite(2, 70, 70), batch_axes=1)
+    for _ in range(2):
+        np.testing.assert_allclose(LINALG.solve(x, b).numpy(), np.linalg.solve(a, b), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(LINALG.inv(x).numpy(), np.linalg.inv(a), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(LINALG.cholesky(s).numpy(), np.linalg.cholesky(s.numpy()), rtol=1e-9, atol=1e-12)
+        q, r = (t.numpy() for t in LINALG.qr(x))
+        np.testing.assert_allclose(q @ r, a, atol=1e-12)
+        np.testing.assert_allclose(np.swapaxes(q, -1, -2) @ q, [np.eye(70)] * 2, atol=1e-12)
+        for ours, theirs in zip(LINALG.slogdet(x), np.linalg.slogdet(a), strict=True):
+            np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-10)
+        with pytest.raises(oc.HostCallError, match="Singular matrix"):
+            LINALG.inv(np.zeros((70, 70))).numpy()
+        with pytest.raises(oc.HostCallError, match="not positive definite"):
+            LINALG.cholesky(-np.eye(70)).numpy()
+        monkeypatch.setitem(sys.modules, "scipy.linalg", None)
+
+
 def test_without_scipy(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.linalg", None)
     a, b = regular(4, 4), RNG.normal(size=(4, 2))

@@ -11,11 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from ocannl.base.errors import ShapeError
-from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.context_vars import composite, gradients_enabled
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.linalg import decomposition_gradients as gradients
-from ocannl.lang.linalg.arrays import Array, scipy_linalg, symmetric_part, transposed
+from ocannl.lang.linalg import lapack
+from ocannl.lang.linalg.arrays import Array, scipy_linalg, symmetric_part
 from ocannl.lang.linalg.matrices import form_of, host_operation, part, row
 from ocannl.lang.ops.einsum import stop_gradient
 
@@ -33,7 +34,7 @@ def cholesky(a: object, *, label: str | None = None) -> Tensor:
     spec = form_of(a).spec("n", "n")
 
     def forward(a: Array) -> Array:
-        return np.asarray(np.linalg.cholesky(symmetric_part(a)))
+        return lapack.cholesky(symmetric_part(a))
 
     return host_operation("cholesky", f"{spec} => {spec}", forward, gradients.cholesky, [a], label=label)
 
@@ -62,13 +63,14 @@ def eigh(a: object) -> tuple[Tensor, Tensor]:
     return row(packed, "w", "...|0,n => ...|n"), part(packed, "v", f"...|1^m,n => {form.spec('m', 'n')}")
 
 
-def eigvalsh(a: object, *, label: str | None = None) -> Tensor:
+@composite
+def eigvalsh(a: object) -> Tensor:
     """The eigenvalues of the symmetric part of `a`, in ascending order.
 
         oc.linalg.eigvalsh(a)
 
     Shapes: `..b..|n->n => ..b..|n`, or from `|n,n`.
-    Grad:   that of `eigh`, which it computes.
+    Grad:   that of `eigh`, which is computed instead if `a` has a gradient.
     Raises: HostCallError, when it runs, for NaN and infinities; ShapeError.
     """
     a = embed(a)
@@ -76,12 +78,9 @@ def eigvalsh(a: object, *, label: str | None = None) -> Tensor:
     def forward(a: Array) -> Array:
         return np.asarray(np.linalg.eigvalsh(symmetric_part(a)))
 
-    def gradient(g: Array, w: Array, a: Array) -> tuple[Array]:
-        v = np.linalg.eigh(symmetric_part(a))[1]
-        return ((v * g[..., None, :]) @ transposed(v),)
-
-    spec = f"{form_of(a).spec('n', 'n')} => ...|n"
-    return host_operation("eigvalsh", spec, forward, gradient, [a], label=label)
+    if a.has_gradient and gradients_enabled.get():
+        return eigh(a)[0]
+    return host_operation("eigvalsh", f"{form_of(a).spec('n', 'n')} => ...|n", forward, None, [a])
 
 
 @composite
@@ -101,7 +100,7 @@ def qr(a: object) -> tuple[Tensor, Tensor]:
     axis, packed_spec = (-2, "m^n,n") if m >= n else (-1, "m,m^n")
 
     def forward(a: Array) -> Array:
-        return np.concatenate(np.linalg.qr(a), axis)
+        return np.concatenate(lapack.qr(a), axis)
 
     def gradient(g: Array, packed: Array, a: Array) -> tuple[Array]:
         (g_q, g_r), (q, r) = (np.split(x, [m], axis) for x in (g, packed))
@@ -152,7 +151,8 @@ def svd(a: object) -> tuple[Tensor, Tensor, Tensor]:
     return u, s, part(packed, "vh", f"...|{regions[2]} => {form.spec('k', 'j')}")
 
 
-def svdvals(a: object, *, label: str | None = None) -> Tensor:
+@composite
+def svdvals(a: object) -> Tensor:
     """The singular values of a matrix, largest first.
 
         oc.linalg.svdvals(a)
@@ -160,7 +160,7 @@ def svdvals(a: object, *, label: str | None = None) -> Tensor:
     The call infers the sizes of the matrix.
 
     Shapes: `..b..|n->m => ..b..|k` with `k = min(m, n)`, or from `|m,n`.
-    Grad:   that of `svd`, which it computes.
+    Grad:   that of `svd`, which is computed instead if `a` has a gradient.
     Raises: HostCallError, when it runs, for NaN and infinities; ShapeError.
     """
     a = embed(a)
@@ -169,12 +169,10 @@ def svdvals(a: object, *, label: str | None = None) -> Tensor:
     def forward(a: Array) -> Array:
         return np.asarray(np.linalg.svd(a, compute_uv=False))
 
-    def gradient(g: Array, s: Array, a: Array) -> tuple[Array]:
-        u, _, vh = np.linalg.svd(a, full_matrices=False)
-        return ((u * g[..., None, :]) @ vh,)
-
+    if a.has_gradient and gradients_enabled.get():
+        return svd(a)[1]
     spec = f"{form_of(a).spec('m', 'n')} => ...|k"
-    return host_operation("svdvals", spec, forward, gradient, [a], label=label, sizes={"k": min(sizes)})
+    return host_operation("svdvals", spec, forward, None, [a], sizes={"k": min(sizes)})
 
 
 @composite
@@ -191,10 +189,10 @@ def lu(a: object) -> tuple[Tensor, Tensor, Tensor]:
     Raises: Unsupported without SciPy; HostCallError, when gradients run, for a singular matrix; ShapeError.
     """
     a = embed(a)
-    form, lapack = form_of(a), scipy_linalg("oc.linalg.lu")
+    form, scipy = form_of(a), scipy_linalg("oc.linalg.lu")
 
     def forward(a: Array) -> Array:
-        return np.concatenate(lapack.lu(a), -2)
+        return np.concatenate(scipy.lu(a), -2)
 
     def gradient(g: Array, packed: Array, a: Array) -> tuple[Array]:
         (_, g_l, g_u), (p, lower, upper) = (np.split(x, 3, -2) for x in (g, packed))

@@ -14,7 +14,7 @@ from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.linalg import triangular
+from ocannl.lang.linalg import lapack, triangular
 from ocannl.lang.linalg.arrays import Array, transposed
 from ocannl.lang.linalg.matrices import form_of, host_operation, is_vector
 from ocannl.lang.ops.einsum import einsum
@@ -86,7 +86,7 @@ def _system_spec(a: Tensor, b: Tensor) -> str:
 
 
 def _solved(a: Array, b: Array, column: bool) -> Array:
-    return np.asarray(np.linalg.solve(a, b[..., None])[..., 0] if column else np.linalg.solve(a, b))
+    return lapack.solve(a, b[..., None])[..., 0] if column else lapack.solve(a, b)
 
 
 def _outer(x: Array, y: Array, column: bool) -> Array:
@@ -108,7 +108,7 @@ def inv(a: object, *, label: str | None = None) -> Tensor:
     def gradient(g: Array, x: Array, a: Array) -> tuple[Array]:
         return (-transposed(x) @ g @ transposed(x),)
 
-    return host_operation("inv", f"{spec} => {spec}", np.linalg.inv, gradient, [a], label=label)
+    return host_operation("inv", f"{spec} => {spec}", lapack.inv, gradient, [a], label=label)
 
 
 def det(a: object, *, label: str | None = None) -> Tensor:
@@ -131,7 +131,7 @@ def det(a: object, *, label: str | None = None) -> Tensor:
 def _cofactors(a: Array) -> Array:
     """`det(a) * inv(a).T`; if a matrix is singular or nearly so, from singular values, for which it is defined."""
     try:
-        inverse = np.linalg.inv(a)
+        inverse = lapack.inv(a)
         norms = np.linalg.norm(a, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1))
         if (norms < np.finfo(a.dtype).eps ** -0.5).all():
             return np.asarray(np.linalg.det(a)[..., None, None] * transposed(inverse))
@@ -157,10 +157,10 @@ def slogdet(a: object) -> tuple[Tensor, Tensor]:
     a = embed(a)
 
     def forward(a: Array) -> Array:
-        return np.stack(np.linalg.slogdet(a), -1)
+        return np.stack(lapack.slogdet(a), -1)
 
     def gradient(g: Array, value: Array, a: Array) -> tuple[Array]:
-        return (g[..., 1, None, None] * transposed(np.linalg.inv(a)),)
+        return (g[..., 1, None, None] * transposed(lapack.inv(a)),)
 
     packed = host_operation(
         "slogdet", f"{form_of(a).spec('n', 'n')} => ...|p", forward, gradient, [a], sizes={"p": 2}

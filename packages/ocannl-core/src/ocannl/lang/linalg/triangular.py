@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
 from ocannl.lang.linalg.arrays import Array, transposed
+from ocannl.lang.linalg.lapack import routines
 
 BLOCK = 16  # rows that are substituted one by one
-LARGE = 64  # from this size on, LAPACK is called for each matrix
 
 
 def solve_triangular(a: Array, b: Array, *, lower: bool, transpose: bool = False, unit_diagonal: bool = False) -> Array:
@@ -23,7 +21,7 @@ def solve_triangular(a: Array, b: Array, *, lower: bool, transpose: bool = False
         a, lower = transposed(a), not lower
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     x = np.array(np.broadcast_to(b, (*stack, *b.shape[-2:])), np.result_type(a, b))
-    if a.shape[-1] >= LARGE and _solved_by_scipy(np.broadcast_to(a, (*stack, *a.shape[-2:])), x, lower, unit_diagonal):
+    if _solved_by_scipy(np.broadcast_to(a, (*stack, *a.shape[-2:])), x, lower, unit_diagonal):
         return x
     _substitute(a, x, lower, unit_diagonal)
     return x
@@ -47,12 +45,10 @@ def _substitute(a: Array, x: Array, lower: bool, unit_diagonal: bool) -> None:
 
 
 def _solved_by_scipy(a: Array, x: Array, lower: bool, unit_diagonal: bool) -> bool:
-    """Replaces `x` by the solution; false without SciPy."""
-    try:
-        from scipy.linalg import solve_triangular as solve
-    except ImportError:
+    """Replaces `x` by the solution; false for small matrices and without SciPy."""
+    found = routines(a.astype(x.dtype, copy=False), "trtrs")
+    if found is None:
         return False
-    if prod(x.shape):
-        for at in np.ndindex(a.shape[:-2]):
-            x[at] = solve(a[at], x[at], lower=lower, unit_diagonal=unit_diagonal, check_finite=False)
+    for at in np.ndindex(a.shape[:-2]):
+        x[at], _ = found[0](a[at], x[at], lower=lower, unitdiag=unit_diagonal)
     return True
