@@ -8,7 +8,7 @@ import pytest
 
 import ocannl as oc
 from ocannl.base.errors import OcannlError, VerifyError
-from ocannl.base.traceback_filtering import public, publish
+from ocannl.base.traceback_filtering import public, public_class
 
 
 def model(x):
@@ -120,7 +120,7 @@ def test_methods_and_properties_of_a_class():
         def _hidden(self):
             return 3
 
-    publish(Kind)
+    public_class()(Kind)
     assert Kind().size == Kind() + 3 == 3
     assert Kind.size.__doc__ == "How large it is."
     assert hasattr(Kind.__add__, "__wrapped__")

@@ -21,17 +21,12 @@ from ocannl.base.config import use_backend as use_backend
 from ocannl.base.errors import *  # noqa: F403
 from ocannl.base.traceback_filtering import checked as _checked
 from ocannl.base.traceback_filtering import public as _public
-from ocannl.base.traceback_filtering import publish as _publish
-from ocannl.infer.shape_view import TensorShape as _TensorShape
 from ocannl.ir.tnode import reset_ids as reset_ids
 from ocannl.lang import api as _lang
 from ocannl.lang import dtypes as _types
 from ocannl.lang.api import *  # noqa: F403
-from ocannl.lang.blocks import BlockFunction as _Function
-from ocannl.lang.core.operators import Operators as _Operators
 from ocannl.lang.dtypes import *  # noqa: F403
 from ocannl.lang.ops.functions import *  # noqa: F403
-from ocannl.lang.ops.methods import Methods as _Methods
 from ocannl.runtime.context import Context as Context
 from ocannl.runtime.context import default_context as default_context
 from ocannl.runtime.evaluate import as_array as _as_array
@@ -43,7 +38,7 @@ from ocannl.runtime.transfer import transfer as transfer
 __version__ = "0.1.0"
 
 _Tensor = _lang.Tensor
-for _name, _attached in {"numpy": _value_of, "eval": _value_of, "__array__": _as_array}.items():
+for _name, _attached in {"numpy": _public(_value_of), "eval": _public(_value_of), "__array__": _as_array}.items():
     setattr(_Tensor, _name, _attached)
 
 _LAZY = {
@@ -76,18 +71,9 @@ _OWN = [
 ]  # fmt: skip
 _ERRORS = [name for name, kind in vars(_errors).items() if isinstance(kind, type) and issubclass(kind, Exception)]
 
-for _kind in (
-    _Methods, _Operators, _Function, _lang.Block, _lang.Code, _lang.Dim, _lang.Symbol, _lang.comment, _lang.no_grad,
-    Context, Routine,
-):  # fmt: skip
-    _publish(_kind)
-_publish(_Tensor, exclude=("__init__", "emit", "handle", "is_parameter", "label", "origin", "value"))
-_publish(_TensorShape, exclude=("__init__", "is_solved"))
 _FUNCTIONS = [*_lang.__all__, "evaluate"]
 globals().update({name: _public(value) for name in _FUNCTIONS if _isfunction(value := globals()[name])})
 settings = _public(settings)
-_lang.batch.__new__ = _public(_lang.batch.__new__)  # type: ignore[method-assign]
-_lang.Symbol.__init__ = _public(_lang.Symbol.__init__)  # type: ignore[method-assign]
 _CHECKED = ("backends", "default_context", "transfer", "use_backend")
 globals().update({name: _checked(globals()[name]) for name in _CHECKED})
 

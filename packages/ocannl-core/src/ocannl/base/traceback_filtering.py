@@ -17,6 +17,7 @@ from ocannl.base.errors import ArgumentError, OcannlError
 from ocannl.base.spelling import keyword_answer
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def public(function: F) -> F:
@@ -169,13 +170,18 @@ IMPLICIT_METHODS = {"__init__", "__str__", "__int__", "__len__", "__contains__",
 """Special methods that are public because Python calls them implicitly."""
 
 
-def publish(kind: type, exclude: Collection[str] = ()) -> None:
-    """Applies `public` to the methods, properties and operators of a class. `exclude` names hot methods that never
-    raise user errors."""
-    for name, member in list(vars(kind).items()):
-        if (name.startswith("_") and name not in IMPLICIT_METHODS) or name in exclude:
-            continue
-        if isinstance(member, FunctionType):
-            setattr(kind, name, public(member))
-        elif isinstance(member, property) and member.fget is not None:
-            setattr(kind, name, property(public(member.fget), member.fset, member.fdel, member.__doc__))
+def public_class(exclude: Collection[str] = ()) -> Callable[[type[T]], type[T]]:
+    """Decorator of public classes: applies `public` to the methods, properties and operators that the class defines.
+    `exclude` names hot methods that never raise user errors."""
+
+    def decorate(kind: type[T]) -> type[T]:
+        for name, member in list(vars(kind).items()):
+            if (name.startswith("_") and name not in IMPLICIT_METHODS) or name in exclude:
+                continue
+            if isinstance(member, FunctionType):
+                setattr(kind, name, public(member))
+            elif isinstance(member, property) and member.fget is not None:
+                setattr(kind, name, property(public(member.fget), member.fset, member.fdel, member.__doc__))
+        return kind
+
+    return decorate

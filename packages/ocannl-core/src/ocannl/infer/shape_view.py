@@ -6,10 +6,12 @@ from typing import NoReturn
 
 from ocannl.base import spelling
 from ocannl.base.errors import ArgumentError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.infer.shape import Axis, Shape
 from ocannl.infer.size_provenance import Reasons
 
 
+@public_class(exclude=("__init__", "is_solved"))
 class TensorShape:
     """Three rows of axes. Reading, printing and comparing finish the inference of all connected tensors; `repr` prints
     the shape inferred so far."""

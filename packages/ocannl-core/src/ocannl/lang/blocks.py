@@ -21,6 +21,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, overload
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.tnode import next_id
 from ocannl.lang.core.context_vars import checked_label, site
 from ocannl.lang.core.paths import unique
@@ -151,6 +152,7 @@ def numbered_stream(name: str) -> str:
     return f"{name}#{next(_unlabelled[name])}"
 
 
+@public_class()
 class Block:
     """A configured tensor function. The first application creates its parameters.
 
@@ -243,6 +245,7 @@ class Block:
         raise CodeError("blocks cannot be copied or pickled; read their parameters, as in ctx[p]")
 
 
+@public_class()
 class BlockFunction:
     """A function decorated with `oc.op`.
 

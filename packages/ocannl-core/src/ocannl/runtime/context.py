@@ -23,6 +23,7 @@ from ocannl.base import config, log, spelling
 from ocannl.base.config import AUTOTUNE, CHECK_NUMBERS, QUEUE, SEED, THREADS
 from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError, Unsupported
 from ocannl.base.forks import replace_after_fork
+from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.assign import Comp, nodes
 from ocannl.ir.loops import AccessMode
 from ocannl.ir.name_mangling import Namer, identifier
@@ -42,6 +43,7 @@ from ocannl.runtime.slabs import Slab
 _log = log.logger("runtime.context")
 
 
+@public_class()
 class Context:
     """Owns buffers on one device of one backend; routines compiled in it share them."""
 

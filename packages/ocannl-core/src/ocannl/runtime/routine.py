@@ -17,6 +17,7 @@ from ocannl.backend.api import DirectCallable, Entry, SharedInt64
 from ocannl.base import spelling
 from ocannl.base.config import TRACE
 from ocannl.base.errors import BackendError, CodeError, DataError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.affine import Sym
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.runtime.context_protocol import ExecutionContext
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 NO_EPOCH = -2  # differs from every epoch
 
 
+@public_class()
 class Routine:
     """A compiled routine, created by `Context.compile`. A call executes the program, or submits it to the queue.
 

@@ -7,7 +7,6 @@ from typing import Any as _Any
 from ocannl.base import spelling as _spelling
 from ocannl.base.traceback_filtering import checked as _checked
 from ocannl.base.traceback_filtering import public as _public
-from ocannl.base.traceback_filtering import publish as _publish
 from ocannl.train.adam import adam, adamw
 from ocannl.train.fit import Fitted, fit
 from ocannl.train.parallel import DataParallel, all_reduce
@@ -33,8 +32,6 @@ __all__ = [
 globals().update({name: _public(globals()[name]) for name in __all__ if _isfunction(globals()[name])})
 _SCHEDULES = ("cosine_decay", "exponential_decay", "linear_decay")  # they would fail later, when they are used
 globals().update({name: _checked(globals()[name]) for name in _SCHEDULES})
-for _kind in (DataParallel, LossScale):
-    _publish(_kind)
 
 if not TYPE_CHECKING:
 

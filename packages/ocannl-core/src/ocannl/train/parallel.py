@@ -15,6 +15,7 @@ from itertools import islice
 import numpy as np
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.code import Code
 from ocannl.lang.record.recorder import cd
@@ -88,6 +89,7 @@ def all_reduce(
     return steps + broadcast(tensors, contexts)
 
 
+@public_class()
 class DataParallel:
     """One model in several contexts.
 

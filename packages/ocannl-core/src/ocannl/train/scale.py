@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import inf
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Assign, Call, Piece, Read, Seq, Value, assigns
 from ocannl.ir.ops import BY_NAME
@@ -30,6 +31,7 @@ from ocannl.train.step import grad_update
 where = PRIMITIVES["where"]
 
 
+@public_class()
 class LossScale:
     """Adaptive loss scaling, which keeps gradients within the range of their types.
 

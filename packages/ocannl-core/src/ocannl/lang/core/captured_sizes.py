@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.infer.capture import Capture
 from ocannl.lang.core.context_vars import checked_label, site
 from ocannl.lang.core.operators import REGISTRY, Operators
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from ocannl.lang.core.tensor import Tensor
 
 
+@public_class()
 class Dim(Operators["Tensor"]):
     """The size of a label, or the product of the sizes of a row variable: `oc.einsum("...|i => ...", x, i=d)`.
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocannl.base.errors import ArgumentError, DataError, DtypeError
+from ocannl.base.traceback_filtering import public
 from ocannl.base.user_functions import call_problem
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.ir.precision import Precision, precision
@@ -26,6 +27,7 @@ class batch(tuple[Any, ...]):
 
     __slots__ = ()
 
+    @public
     def __new__(cls, *items: object) -> batch:
         return super().__new__(cls, items)
 

@@ -8,6 +8,7 @@ from typing import Any, Generic, NoReturn, TypeVar, cast
 import numpy as np
 
 from ocannl.base.errors import ArgumentError, CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.lang.ops.methods import Methods
 
 Result = TypeVar("Result")
@@ -15,6 +16,7 @@ REGISTRY: dict[str, Callable[..., Any]] = {}
 """Every declared operation by name; filled by `lang.ops`, extensible by plugins."""
 
 
+@public_class()
 class Operators(Methods, Generic[Result]):
     """Operators build expressions, of type `Result`; conversions that need a value raise CodeError with the
     alternative."""

@@ -7,6 +7,7 @@ import operator
 from typing import TYPE_CHECKING
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.affine import Sym, SymKind
 from ocannl.ir.name_mangling import identifier
 from ocannl.lang.core.operators import Operators
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ocannl.lang.core.tensor import Tensor  # noqa: F401  (named in a base class)
 
 
+@public_class()
 class Symbol(Sym, Operators["Tensor"]):
     """A static index; in an expression it is a number. Equality is identity, since the compiler compares indices."""
 
@@ -22,6 +24,9 @@ class Symbol(Sym, Operators["Tensor"]):
     __eq__ = object.__eq__
     __ne__ = object.__ne__
     __hash__ = object.__hash__
+
+    def __init__(self, name: str, lo: int, hi: int, kind: SymKind = SymKind.LOOP) -> None:
+        super().__init__(name, lo, hi, kind)
 
     def __repr__(self) -> str:
         return f"<symbol {self.name} in {self.lo}..{self.hi + 1}>"

@@ -13,6 +13,7 @@ import numpy as np
 
 from ocannl.base import spelling
 from ocannl.base.errors import ArgumentError, CodeError, DataError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.infer.shape import Shape
 from ocannl.infer.shape_view import TensorShape
 from ocannl.infer.tensor_description import Provenance
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ocannl.lang.record.code import Code
 
 
+@public_class(exclude=("__init__", "emit", "handle", "is_parameter", "label", "origin", "value"))
 class Tensor(Operators["Tensor"]):
     """A node of the lazy expression graph. `==` between tensors is identity; `oc.eq` compares values.
 

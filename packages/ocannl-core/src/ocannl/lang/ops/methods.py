@@ -9,6 +9,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ocannl.base.traceback_filtering import public
+
 
 class Methods:
     """Base class whose methods, those of the table below, are attached when the registry is complete."""
@@ -30,7 +32,7 @@ METHODS = {
 
 def attach(registry: Mapping[str, Callable[..., Any]]) -> None:
     for name, operation in METHODS.items():
-        setattr(Methods, name, _method(name, registry[operation]))
+        setattr(Methods, name, public(_method(name, registry[operation])))
 
 
 def _method(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.assign import Comp, LabeledBlock, Seq
 from ocannl.ir.printer import print_comp
 from ocannl.ir.tnode import TNode
@@ -55,6 +56,7 @@ class Elaborated:
     name: str
 
 
+@public_class()
 class Code:
     """A piece of code. Inside a recorder, a call splices it in; a mere reference records nothing.
 

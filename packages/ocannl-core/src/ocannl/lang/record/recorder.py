@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any, ParamSpec, overload
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.tnode import TNode
 from ocannl.lang.blocks import function_name, is_suspendable
 from ocannl.lang.core.slots import parse_assignment
@@ -190,6 +191,7 @@ def _add_unbound_note(error: BaseException | None) -> None:
         error.add_note('to update a tensor of an outer function: `p["=+"] = e`, `p[...] = e`, or oc.assign(p, ...)')
 
 
+@public_class()
 class comment:
     """`with oc.comment("text", t):` inside a recorder: puts code under a heading of the text and the labels."""
 
