@@ -119,7 +119,9 @@ def session(lines: list[str]) -> str:
     *before, last = lines
     exec("\n".join(before), names)
     value = eval(last, names)
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        last, value = f"{last}.round(3)", value.round(3)
+    results = value if isinstance(value, list) else [value]
+    if any(isinstance(result, np.ndarray) and result.dtype.kind == "f" for result in results):
+        last = last.replace(".numpy()", ".numpy().round(3)")
+        value = eval(last, names)
     typed = [f">>> {line}" for line in (*before, last)]
     return "\n".join([*typed, *(line or "<BLANKLINE>" for line in repr(value).splitlines())])
