@@ -31,14 +31,14 @@ def solve(a: Array, b: Array) -> Array:
     """The solution of `a @ x = b`. The stacks broadcast. Raises: LinAlgError for a singular matrix."""
     kind = np.result_type(a, b)
     a, b = a.astype(kind, copy=False), b.astype(kind, copy=False)
-    found = routines(a, "gesv")
-    if found is None:
+    functions = routines(a, "gesv")
+    if functions is None:
         return np.asarray(np.linalg.solve(a, b))
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     matrices, sides = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, b))
     out = np.empty(sides.shape, kind)
     for at in np.ndindex(stack):
-        _, _, out[at], info = found[0](matrices[at], sides[at])
+        _, _, out[at], info = functions[0](matrices[at], sides[at])
         _refuse(info, "Singular matrix")
     return out
 
@@ -52,12 +52,12 @@ def inv(a: Array) -> Array:
 
 def cholesky(a: Array) -> Array:
     """The lower triangular factor. Raises: LinAlgError for a matrix that is not positive definite."""
-    found = routines(a, "potrf")
-    if found is None:
+    functions = routines(a, "potrf")
+    if functions is None:
         return np.asarray(np.linalg.cholesky(a))
     out = np.empty_like(a)
     for at in np.ndindex(a.shape[:-2]):
-        factor, info = found[0](transposed(a[at]), lower=0, clean=1)  # the transpose is in the order of Fortran
+        factor, info = functions[0](transposed(a[at]), lower=0, clean=1)  # the transpose is in the order of Fortran
         _refuse(info, "Matrix is not positive definite")
         out[at] = transposed(factor)
     return out
@@ -65,13 +65,13 @@ def cholesky(a: Array) -> Array:
 
 def slogdet(a: Array) -> tuple[Array, Array]:
     """The sign and the logarithm of the absolute value of the determinant."""
-    found = routines(a, "getrf")
-    if found is None:
+    functions = routines(a, "getrf")
+    if functions is None:
         sign, logarithm = np.linalg.slogdet(a)
         return np.asarray(sign), np.asarray(logarithm)
     diagonal, sign = np.empty(a.shape[:-1], a.dtype), np.empty(a.shape[:-2], a.dtype)
     for at in np.ndindex(a.shape[:-2]):
-        factors, pivots, _ = found[0](transposed(a[at]))
+        factors, pivots, _ = functions[0](transposed(a[at]))
         diagonal[at] = np.diagonal(factors)
         sign[at] = (-1) ** np.count_nonzero(pivots != np.arange(len(pivots)))
     with np.errstate(divide="ignore"):

@@ -32,8 +32,8 @@ def _substitute(a: Array, x: Array, lower: bool, unit_diagonal: bool) -> None:
     n = a.shape[-1]
     if n <= BLOCK:
         for row in range(n) if lower else reversed(range(n)):
-            known = slice(0, row) if lower else slice(row + 1, n)
-            x[..., row, :] -= (a[..., row, None, known] @ x[..., known, :])[..., 0, :]
+            solved = slice(0, row) if lower else slice(row + 1, n)
+            x[..., row, :] -= (a[..., row, None, solved] @ x[..., solved, :])[..., 0, :]
             if not unit_diagonal:
                 x[..., row, :] /= a[..., row, row, None]
         return
@@ -46,9 +46,9 @@ def _substitute(a: Array, x: Array, lower: bool, unit_diagonal: bool) -> None:
 
 def _solved_by_scipy(a: Array, x: Array, lower: bool, unit_diagonal: bool) -> bool:
     """Replaces `x` by the solution; false for small matrices and without SciPy."""
-    found = routines(a.astype(x.dtype, copy=False), "trtrs")
-    if found is None:
+    functions = routines(a.astype(x.dtype, copy=False), "trtrs")
+    if functions is None:
         return False
     for at in np.ndindex(a.shape[:-2]):
-        x[at], _ = found[0](a[at], x[at], lower=lower, unitdiag=unit_diagonal)
+        x[at], _ = functions[0](a[at], x[at], lower=lower, unitdiag=unit_diagonal)
     return True
