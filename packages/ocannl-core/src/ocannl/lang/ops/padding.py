@@ -84,9 +84,19 @@ def pad(x: object, widths: Widths, spec: str | None = None, *, mode: str = "cons
         size = axes.size(name)
         if size == 0:
             raise ShapeError(f"`pad` of `{axes.x.label}`: the axis `{name}` has no cells to copy; use mode='constant'")
-        sources = SOURCES[mode](np.arange(-before, size + after), size)
-        axes = axes.with_tensor(select_along(axes, name, sources))
+        outside = [np.arange(-before, 0), np.arange(size, size + after)]
+        axes = axes.with_tensor(_surrounded(axes, name, [SOURCES[mode](positions, size) for positions in outside]))
     return axes.x
+
+
+def _surrounded(axes: SelectedAxes, name: str, sources: Sequence[Array]) -> Tensor:
+    """The tensor between its cells at the sources before and after an axis."""
+    before, after = (select_along(axes, name, part) if len(part) else None for part in sources)
+    parts = ((f"{name}'", before), (name, axes.x), (f"{name}''", after))  # no user can write such names
+    present = [(label, part) for label, part in parts if part is not None]
+    shapes = tuple(axes.renamed({name: (Label(label),)}) for label, _ in present)
+    result = axes.renamed({name: (Concat(tuple(Label(label) for label, _ in present)),)})
+    return apply(concatenation(axes.title, einsum(Spec(shapes, result))), [part for _, part in present])
 
 
 def pairs_of(title: str, widths: Any, count: int) -> list[Width]:
