@@ -16,6 +16,7 @@ from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.declare import builtin_declarations
 from ocannl.lang.declare.defop import defop
 from ocannl.lang.ops import functions
+from ocannl.lang.ops.control_flow import cond, scan, while_loop
 from ocannl.lang.ops.functions import *  # noqa: F403
 from ocannl.lang.ops.initializers import arange, full, init, kaiming, xavier
 from ocannl.lang.record.assignments import assign
@@ -61,6 +62,7 @@ __all__ = [
     "batch",
     "cd",
     "comment",
+    "cond",
     "defop",
     "forward",
     "from_file",
@@ -76,12 +78,14 @@ __all__ = [
     "op",
     "param",
     "placeholder",
+    "scan",
     "seq",
     "shape_of",
     "symbol",
     "tensor",
     "use_precision",
     "virtual",
+    "while_loop",
     "xavier",
 ]
 __all__ += functions.__all__

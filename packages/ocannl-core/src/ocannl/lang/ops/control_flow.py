@@ -27,7 +27,6 @@ from ocannl.lang.core.leaf import LeafName, leaf
 from ocannl.lang.core.leaf_constructors import INFERRED, NO_AXES, embed
 from ocannl.lang.core.loop_tensor import LoopBody, LoopTensor
 from ocannl.lang.core.operation import Operation, contraction
-from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.region_tensor import RegionResult, RegionTensor, no_code
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor, apply, use_site
@@ -310,6 +309,3 @@ def _check_type(name: str, carry: Tensor, after: Tensor) -> None:
         raise DtypeError(
             f"the carry `{carry.label}` of oc.{name} is {before} before a step, and {then} after it: {fix}"
         )
-
-
-REGISTRY.update(scan=scan, while_loop=while_loop, cond=cond)
