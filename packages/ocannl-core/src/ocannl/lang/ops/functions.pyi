@@ -1,6 +1,6 @@
 """The operations, as functions. Generated from the table of operations; do not edit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from ocannl.lang.core.tensor import Tensor
@@ -11,7 +11,7 @@ __all__ = [
     "argmin", "argsort", "asin", "asinh", "atan", "atan2", "atanh", "average", "avg_pool1d", "avg_pool2d",
     "avg_pool3d", "batch_to_space", "bernoulli", "beta", "binary_cross_entropy", "bincount", "bitwise_and",
     "bitwise_or", "bitwise_xor", "block", "cast", "categorical", "cbrt", "cdist", "ceil", "celu", "center_crop",
-    "channel_shuffle", "choice", "chunk", "clip", "concat", "cond", "contrastive_loss", "conv1d", "conv2d", "conv3d",
+    "channel_shuffle", "choice", "chunk", "clip", "concat", "contrastive_loss", "conv1d", "conv2d", "conv3d",
     "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "corrcoef", "cos", "cosh",
     "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov", "cross", "cross_entropy", "ctc_loss",
     "cummax", "cummin", "cumprod", "cumsum", "degrees", "depth_to_space", "diag", "diagonal", "dice_loss", "digamma",
@@ -28,14 +28,13 @@ __all__ = [
     "normalize", "not_", "one_hot", "or_", "outer", "pad", "pairwise_distance", "permutation", "pick", "pixel_shuffle",
     "pixel_unshuffle", "poisson", "poisson_nll_loss", "pow", "prelu", "prod", "ptp", "put_along_axis", "quantile",
     "rademacher", "radians", "randint", "random_crop", "recip", "recip_sqrt", "relu", "relu6", "relu_gate", "repeat",
-    "resize", "right_shift", "roll", "rot90", "sat01", "sat01_gate", "scan", "scatter_nd", "searchsorted",
-    "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "selu", "sigmoid",
-    "sigmoid_focal_loss", "sign", "signbit", "silu", "sin", "sinc", "sinh", "smooth_l1_loss", "snd",
-    "soft_margin_loss", "softmax", "softmax_focal_loss", "softplus", "softshrink", "softsign", "sort",
-    "space_to_batch", "space_to_depth", "split", "sqrt", "square", "squared_error", "stack", "std", "stop_gradient",
-    "sub", "take", "take_along_axis", "tan", "tanh", "tanhshrink", "threefry4x32", "threefry4x32_12",
-    "threefry4x32_20", "threshold", "tile", "topk", "trace", "tril", "triplet_margin_loss", "triu", "trunc",
-    "truncated_normal", "unfold", "uniform", "unique", "var", "where", "while_loop",
+    "resize", "right_shift", "roll", "rot90", "sat01", "sat01_gate", "scatter_nd", "searchsorted", "segment_max",
+    "segment_mean", "segment_min", "segment_prod", "segment_sum", "selu", "sigmoid", "sigmoid_focal_loss", "sign",
+    "signbit", "silu", "sin", "sinc", "sinh", "smooth_l1_loss", "snd", "soft_margin_loss", "softmax",
+    "softmax_focal_loss", "softplus", "softshrink", "softsign", "sort", "space_to_batch", "space_to_depth", "split",
+    "sqrt", "square", "squared_error", "stack", "std", "stop_gradient", "sub", "take", "take_along_axis", "tan",
+    "tanh", "tanhshrink", "threefry4x32", "threefry4x32_12", "threefry4x32_20", "threshold", "tile", "topk", "trace",
+    "tril", "triplet_margin_loss", "triu", "trunc", "truncated_normal", "unfold", "uniform", "unique", "var", "where",
 ]  # fmt: skip
 
 def abs(x: object, /, *, label: str | None = None) -> Tensor:
@@ -210,9 +209,6 @@ def clip(x: object, low: object = None, high: object = None) -> Tensor:
 
 def concat(spec: str, *xs: object, label: str | None = None, **names: Any) -> Tensor:
     """Concatenates axes, splits or pads them: `"a; b => a^b"`, `"a^b => b"`, `"a => 3^a"` (zeros before `a`)."""
-
-def cond(condition: object, if_true: Callable[..., Any], if_false: Callable[..., Any], *operands: Any) -> Any:
-    """`if_true(*operands)` where the condition is not 0, otherwise `if_false(*operands)`: only one is executed."""
 
 def contrastive_loss(distance: object, target: object, *, margin: float = 1.0, label: str | None = None) -> Tensor:
     """`distance**2` of pairs of the same class, whose target is 1, and `max(margin - distance, 0)**2` of pairs of
@@ -868,12 +864,6 @@ def sat01(x: object, /, *, label: str | None = None) -> Tensor:
 def sat01_gate(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The second where the first lies between 0 and 1, else 0."""
 
-def scan(
-    step: Callable[..., Any], init: Any, xs: Any = None, *, length: int | None = None, reverse: bool = False,
-    recompute: bool | None = None
-) -> Any:
-    """A loop that carries state: `carry, y = step(carry, x)` for each `x` along the leading axis of `xs`."""
-
 def scatter_nd(
     x: object, ids: object, values: object, *, mode: Literal['set', 'add', 'mul', 'min', 'max'] = "set"
 ) -> Tensor:
@@ -1088,10 +1078,3 @@ def var(x: object, spec: str | None = None, *, sample: bool = False, **names: An
 
 def where(condition: object, x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The second where the first is nonzero, else the third."""
-
-def while_loop(
-    condition: Callable[..., Any], step: Callable[..., Any], init: Any, *, bound: int, recompute: bool | None = None
-) -> Any:
-    """Repeats `carry = step(carry)` while `condition(carry)` is not 0, at most `bound` times; returns the last
-    carry.
-    """
