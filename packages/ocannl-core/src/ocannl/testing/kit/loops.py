@@ -8,7 +8,21 @@ import numpy as np
 import pytest
 
 from ocannl.ir.affine import Bound, Sym, SymKind
-from ocannl.ir.loops import AccessMode, Apply, Const, For, IndexValue, Load, Local, Poll, Store, Update, loop
+from ocannl.ir.loops import (
+    AccessMode,
+    Apply,
+    BindIndex,
+    Const,
+    For,
+    IndexValue,
+    Load,
+    Local,
+    Mode,
+    Poll,
+    Store,
+    Update,
+    loop,
+)
 from ocannl.ir.ops import ADD, NEG, SUB
 from ocannl.testing.kit.backend_tests import Area
 from ocannl.testing.kit.cases import A, case, cell, load, local, pool, sym
@@ -65,6 +79,24 @@ class Loops(Area):
         y, k = pool("y", np.zeros(1, p.numpy)), sym("k", length)
         body = (loop(k, (Update(cell(y, 0), ADD, Const(1, p)),)),)
         bench.check(case("long", [(y, np.zeros(1, p.numpy))], body, want=(np.array([length], p.numpy),)))
+
+    @pytest.mark.parametrize("steps", [0, 1, 6])
+    @pytest.mark.parametrize("flag", [0, 1])
+    def test_nests_in_regions(self, bench: Bench, steps: int, flag: int) -> None:
+        """A sequential loop executes its nests in order, of which some are parallel; conditional code is executed if
+        the value of its symbol is in range."""
+        p = bench.number
+        x, y, z = numbers(p, 40), np.zeros(40, p.numpy), np.zeros((6, 40), p.numpy)
+        flags = np.array([flag], "int64")
+        bx, by, bz, bf = pool("x", x), pool("y", y), pool("z", z), pool("flag", flags, AccessMode.IN)
+        t, taken = Sym("t", 0, steps - 1, SymKind.ITERATION), Sym("taken", 1, 1, SymKind.CONDITION)
+        i, j, k = sym("i", 40), sym("j", 40), sym("k", 40)
+        first = replace(loop(i, (Store(cell(by, i), load(bx, A(39) - i)),)), parallel_chunk=8)
+        second = loop(j, (Update(cell(bx, j), ADD, load(by, j)),))
+        saved = loop(k, (Store(cell(bz, t, k), load(bx, k)),))
+        conditional = BindIndex(taken, Load(cell(bf, 0)), (saved,))
+        body = (loop(t, (first, second, conditional), mode=Mode.SEQUENTIAL),)
+        bench.check(case("regions", [(bx, x), (by, y), (bz, z), (bf, flags)], body))
 
     @pytest.mark.parametrize("threads", [1, 2, 5])
     @pytest.mark.parametrize("claimed", [1, 3, 7, 64, 1000])
