@@ -188,7 +188,7 @@ def compare(row: Row, arguments: argparse.Namespace) -> None:
     print(f"{row.name:16}{ocannl_time:10.2f}{torch_time:10.2f}{torch_time / ocannl_time:8.2f}", flush=True)
 
 
-# --- rows with indices -------------------------------------------------------------------------------------------------
+# --- rows with indices ----------------------------------------------------------------------------------------------
 
 COLUMN, LINE = "ij => j", "ij => i"
 
@@ -235,8 +235,8 @@ ROWS += (
     Row("searchsorted", lambda s, x: oc.searchsorted(oc.sort(s), x),
         lambda s, x: torch.searchsorted(s.sort()[0], x, out_int32=True), shapes=((None,), (None, None))),
     Row("nonzero", lambda x: oc.nonzero(x > 2, x.dims[0] ** 2 // 5), lambda x: torch.nonzero(x > 2)),
-    Row("sort", lambda x: oc.sort(x, LINE), lambda x: x.sort(1)),
-    Row("argsort", lambda x: oc.argsort(x, LINE), lambda x: torch.sort(x, dim=1, stable=True)),
+    Row("sort", lambda x: oc.sort(x, LINE), lambda x: x.sort(1)[0]),
+    Row("argsort", lambda x: oc.argsort(x, LINE), lambda x: torch.sort(x, dim=1, stable=True)[1]),
     Row("topk 8", lambda x: oc.topk(x, 8, LINE)[0], lambda x: x.topk(8)[0]),
     Row("kthvalue", lambda x: oc.kthvalue(x, 100, LINE), lambda x: x.kthvalue(100)[0]),
     Row("median", lambda x: oc.median(x, LINE), lambda x: x.median(1)[0]),

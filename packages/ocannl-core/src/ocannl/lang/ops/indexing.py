@@ -14,9 +14,6 @@ from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.index_tensors import iota
-from ocannl.lang.ops.indexed_rows import INPUT as INPUT
-from ocannl.lang.ops.indexed_rows import OUTPUT as OUTPUT
-from ocannl.lang.ops.indexed_rows import axis_count as axis_count
 from ocannl.lang.ops.indexed_rows import indexed_rows
 
 

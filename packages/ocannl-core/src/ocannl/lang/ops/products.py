@@ -10,7 +10,7 @@ from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.einsum import einsum
-from ocannl.lang.ops.indexing import OUTPUT, axis_count
+from ocannl.lang.ops.indexed_rows import OUTPUT, axis_count
 from ocannl.lang.ops.rotations import roll
 
 _LAST_AXIS = "..b..|..i..->..r.., n => ..b..|..i..->..r.."
