@@ -1,19 +1,27 @@
 """Einsums of three to six operands beside PyTorch's and NumPy's: one thread, float32, milliseconds.
 
-    python benchmarks/einsum.py [NAME ...]
+    OMP_NUM_THREADS=1 python benchmarks/einsum.py [--gradients] [NAME ...]
 
-PyTorch chooses its order with `opt_einsum` if that is installed. Rounds alternate; each figure is the minimum.
+PyTorch chooses its order with `opt_einsum` if that is installed. Rounds alternate; each figure is the minimum. With
+`--gradients`, a call computes the sum of the squares of the result and its gradients with respect to all operands.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 
 import ocannl as oc
+from ocannl import train
+
+try:
+    import torch
+except ImportError:
+    torch = None  # type: ignore[assignment]
 
 SECONDS = 0.4  # for each contraction
 MIN_ROUNDS = 5
@@ -26,6 +34,10 @@ class Row:
     name: str
     spec: str
     sizes: str
+
+    @property
+    def notation(self) -> str:
+        return self.spec.replace(",", "; ").replace("->", " => ")
 
     @property
     def extents(self) -> dict[str, int]:
@@ -76,43 +88,74 @@ def arrays(row: Row) -> list[np.ndarray]:
     return [random.standard_normal([row.extents[c] for c in axes]).astype("f4") for axes in operands]
 
 
-def main(names: list[str]) -> None:
-    try:
-        import torch
+Call = Callable[[], object]
 
+
+def contraction(row: Row, data: list[np.ndarray]) -> tuple[dict[str, Call], Callable[[], float]]:
+    """The calls by system, and the relative error of ocannl."""
+    ctx = oc.Context("llvm", threads=1)
+    operands = [oc.placeholder(f"x{n}", shape=",".join(map(str, a.shape))) for n, a in enumerate(data)]
+    result = oc.einsum(row.notation, *operands)
+    routine = ctx.compile(result.forward)
+    for operand, array in zip(operands, data, strict=True):
+        ctx[operand] = array
+    path = np.einsum_path(row.spec, *data, optimize=("greedy", 1 << 40))[0]  # no limit of memory
+    calls: dict[str, Call] = {"ocannl": routine, "NumPy": lambda: np.einsum(row.spec, *data, optimize=path)}
+    if torch is not None:
+        tensors = [torch.from_numpy(a) for a in data]
+        calls["PyTorch"] = lambda: torch.einsum(row.spec, *tensors)
+    expected = np.einsum(row.spec, *[a.astype("f8") for a in data], optimize=path)
+    return calls, lambda: relative_error(ctx[result], expected)
+
+
+def gradients(row: Row, data: list[np.ndarray]) -> tuple[dict[str, Call], Callable[[], float]]:
+    ctx = oc.Context("llvm", threads=1)
+    params = [oc.param(f"x{n}", a) for n, a in enumerate(data)]
+    result = oc.einsum(row.notation, *params)
+    loss = (result * result).sum()
+    ctx.init(loss)
+    calls: dict[str, Call] = {"ocannl": ctx.compile(train.grad_update(loss))}
+    if torch is None:
+        return calls, lambda: 0.0
+    leaves = [torch.from_numpy(a).requires_grad_() for a in data]
+
+    def backward() -> None:
+        for leaf in leaves:
+            leaf.grad = None
+        value = torch.einsum(row.spec, *leaves)
+        (value * value).sum().backward()
+
+    calls["PyTorch"] = backward
+    pairs = list(zip(params, leaves, strict=True))
+    return calls, lambda: max(relative_error(ctx[p.grad], leaf.grad.numpy()) for p, leaf in pairs)
+
+
+def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.max(np.abs(actual - expected)) / max(np.max(np.abs(expected)), 1e-30))
+
+
+def main(arguments: list[str]) -> None:
+    names = [argument for argument in arguments if argument != "--gradients"]
+    prepare = gradients if "--gradients" in arguments else contraction
+    if torch is not None:
         torch.set_num_threads(1)
-    except ImportError:
-        torch = None  # type: ignore[assignment]
     print(f"{'':32}{'ocannl':>9}{'PyTorch':>9}{'NumPy':>9}  PyTorch / ocannl")
     ratios = []
     for row in ROWS:
         if names and not any(name in row.name for name in names):
             continue
-        data = arrays(row)
-        ctx = oc.Context("llvm", threads=1)
-        operands = [oc.placeholder(f"x{n}", shape=",".join(map(str, a.shape))) for n, a in enumerate(data)]
-        result = oc.einsum(row.spec.replace(",", "; ").replace("->", " => "), *operands)
-        routine = ctx.compile(result.forward)
-        for operand, array in zip(operands, data, strict=True):
-            ctx[operand] = array
-        path = np.einsum_path(row.spec, *data, optimize=("greedy", 1 << 40))[0]  # no limit of memory
-        calls = {"ocannl": routine, "NumPy": lambda: np.einsum(row.spec, *data, optimize=path)}  # noqa: B023
-        if torch is not None:
-            tensors = [torch.from_numpy(a) for a in data]
-            calls["PyTorch"] = lambda: torch.einsum(row.spec, *tensors)  # noqa: B023
+        calls, error = prepare(row, arrays(row))
         best = dict.fromkeys(calls, float("inf"))
-        stop, rounds = perf_counter() + SECONDS, 0
         for call in calls.values():
             call()
+        stop, rounds = perf_counter() + SECONDS, 0
         while perf_counter() < stop or rounds < MIN_ROUNDS:
             rounds += 1
             for name, call in calls.items():
                 start = perf_counter()
                 call()
                 best[name] = min(best[name], perf_counter() - start)
-        expected = np.einsum(row.spec, *[a.astype("f8") for a in data], optimize=path)
-        error = np.max(np.abs(ctx[result] - expected)) / max(np.max(np.abs(expected)), 1e-30)
-        assert error < 1e-4, (row.name, error)
+        assert error() < 1e-4, (row.name, error())
         figures = "".join(f"{best.get(name, np.nan) * 1e3:9.3f}" for name in ("ocannl", "PyTorch", "NumPy"))
         ratios.append(best.get("PyTorch", np.nan) / best["ocannl"])
         print(f"{row.name:32}{figures}  {ratios[-1]:.2f}", flush=True)

@@ -219,6 +219,26 @@ def test_loops(ctx: oc.Context) -> None:
     np.testing.assert_allclose(ctx[tangent], (f(value + EPS) - f(value - EPS)) / (2 * EPS), rtol=1e-7)
 
 
+def test_products_with_hessians_of_loops(ctx: oc.Context) -> None:
+    random = np.random.default_rng(0)
+    start, change = random.normal(size=(3, 3)) / 2, random.normal(size=(3, 3))
+    w = oc.param("w", start, shape="3->3", dtype="float64")
+    xs = oc.tensor(random.normal(size=(6, 3)), batch_axes=1)
+    last, _ = oc.scan(lambda h, x: (oc.tanh(w @ h + x), None), oc.tensor(np.zeros(3)), xs)
+    loss = (last * last).sum()
+    step = train.grad_update(loss)
+    code = oc.jvp(step, {w: oc.tensor(change, input_axes=1)})
+    product = code[w.grad]
+    ctx.init(loss)
+    ctx.run(code)
+    actual, gradients = ctx[product], []
+    for sign in (1, -1):
+        ctx[w] = start + sign * EPS * change
+        ctx.run(step)
+        gradients.append(ctx[w.grad])
+    np.testing.assert_allclose(actual, (gradients[0] - gradients[1]) / (2 * EPS), rtol=1e-6, atol=1e-8)
+
+
 def test_refusals() -> None:
     x = oc.param("x", [1.0, 2.0])
     with pytest.raises(oc.CodeError, match="oc.jvp differentiates by float tensors, not by"):
