@@ -23,6 +23,7 @@ from ocannl.lang.declare.outputs import Output
 from ocannl.lang.declare.samples import Draw, Sample
 from ocannl.lang.declare.settings import Setting
 from ocannl.lang.ops import functions
+from ocannl.lang.ops.control_flow import cond, scan, while_loop
 from ocannl.lang.ops.methods import METHODS, Methods
 
 SETTINGS_OF_ANY_TYPE = ("dtype", "counter")
@@ -35,9 +36,13 @@ def builtin_functions() -> dict[str, Callable[..., Any]]:
     return calls | {f"x.{name}": getattr(Methods, name) for name in sorted(METHODS) if name not in functions.__all__}
 
 
+CONTROL_FLOW: dict[str, Callable[..., Any]] = {"oc.cond": cond, "oc.scan": scan, "oc.while_loop": while_loop}
+"""Loops and branches, whose arguments are functions."""
+
+
 def attach() -> None:
     """Gives every function and method of the language its declaration."""
-    for call, function in builtin_functions().items():
+    for call, function in {**builtin_functions(), **CONTROL_FLOW}.items():
         function.declaration = BuiltinDeclaration(call.rpartition(".")[2], function)  # type: ignore[attr-defined]
     for name, operation in METHODS.items():
         if name in functions.__all__:

@@ -6,8 +6,8 @@ import inspect
 from typing import get_args, get_origin
 
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.declare.builtin_declarations import BuiltinDeclaration
-from ocannl.lang.declare.catalogue import OperationRow, catalogue
+from ocannl.lang.declare.builtin_declarations import CONTROL_FLOW, BuiltinDeclaration
+from ocannl.lang.declare.catalogue import OperationRow, catalogue, declaration_of
 from ocannl.lang.fft import pairs, transforms, windows
 from ocannl.lang.linalg import decompositions, norms, systems
 
@@ -33,5 +33,9 @@ def _gives_tensors(annotation: object) -> bool:
 
 
 def complete_catalogue() -> tuple[OperationRow, ...]:
-    """All operations of the language: functions, methods, and functions of its modules."""
-    return (*catalogue(), *namespace_rows())
+    """All operations of the language: functions, methods, loops and branches, and functions of its modules."""
+    control_flow = (
+        OperationRow(call, function, inspect.signature(function, eval_str=True), (), declaration_of(function))
+        for call, function in CONTROL_FLOW.items()
+    )
+    return (*catalogue(), *control_flow, *namespace_rows())

@@ -9,6 +9,7 @@ from inspect import Parameter
 
 from ocannl.lang.declare.catalogue import OperationRow, operands
 from ocannl.lang.declare.signature_text import annotation, parameters, unqualified
+from ocannl.lang.ops import functions as operation_functions
 from ocannl.lang.ops.methods import METHODS
 
 WIDTH = 120
@@ -25,10 +26,15 @@ METHODS_IMPORTS = {"collections.abc": {"Callable", "Mapping"}, "typing": {"Any"}
 
 def functions(rows: Sequence[OperationRow]) -> str:
     """The stub of the module with the operations as functions."""
-    named = {row.name: row for row in rows if not row.is_method and row.title == row.name}
+    named = {row.name: row for row in rows if _is_function(row)}
     names = textwrap.indent(textwrap.fill(", ".join(f'"{name}"' for name in sorted(named)), WIDTH - 5), "    ")
     stubs = [_StubFunction(name, operands(row), row) for name, row in sorted(named.items())]
     return _file("The operations, as functions.", f"__all__ = [\n{names},\n]  # fmt: skip\n", stubs)
+
+
+def _is_function(row: OperationRow) -> bool:
+    """Whether an operation is a function of the language, outside its modules, or of a package."""
+    return not row.is_method and (row.declaration.rules is not None or row.title in operation_functions.__all__)
 
 
 def methods(rows: Sequence[OperationRow]) -> str:
