@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from loop_programs.random_chains import chain
 
+import ocannl as oc
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Assign, Call, Piece, Read, Seq
 from ocannl.ir.capabilities import Capabilities
@@ -105,3 +106,15 @@ def test_what_two_sums_want_in_different_orders_is_copied_for_one() -> None:
     own, copy = (next(buf for buf in after.bufs if buf.name == name) for name in ("h", "h_2"))
     assert own.strides == (size, 1) and copy.strides == (1, batch)
     assert len(after.body) == len(before.body) + 1
+
+
+def test_arrays_of_gathers_keep_their_layout() -> None:
+    """The cost model does not see gathers, and would choose layouts for the other statements alone."""
+    x = oc.placeholder("x", o=[256, 256, 16])
+    y = oc.resize(x, 300, mode="nearest")
+    stages: dict[str, Proc] = {}
+    capabilities = Capabilities(vector_bytes=64, vector_registers=32)
+    optimize(lower(y.forward.elaborate().comp, "step"), {y.node: "read"}, capabilities, stages.__setitem__, EARLY)
+    bufs = stages["choose_layouts"].bufs if "choose_layouts" in stages else stages["scatter_to_gather"].bufs
+    temporaries = [buf for buf in bufs if buf.shape == (300, 256, 16)]
+    assert temporaries and all(buf.strides == row_major(buf.shape) for buf in temporaries)
