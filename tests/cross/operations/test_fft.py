@@ -158,6 +158,8 @@ def test_short_time_transforms_are_those_of_torch(ctx, n, hop):
         (lambda: FFT.rfft2(np.ones((3, 2)), "s,t => s"), oc.CodeError, "oc.fft.rfft2 transforms 2 axes"),
         (lambda: FFT.irfft(np.ones((3, 2)), n=6), oc.ShapeError, "3 frequencies are the transform of 4 or 5 numbers"),
         (lambda: FFT.irfft(np.ones((3, 2)), n=0), oc.CodeError, "must be a positive integer, not 0"),
+        (lambda: FFT.rfft(2.5), oc.ShapeError, "the output row of `2.5` has 0 axes, but"),
+        (lambda: FFT.rfft2(np.ones(3)), oc.ShapeError, "the output row of `data` has 1 axes, but"),
         (lambda: FFT.hann(0), oc.CodeError, "the number of cells must be a positive integer, not 0"),
         (lambda: FFT.kaiser(3, "x"), oc.CodeError, "`beta` must be a number, not 'x'"),
         (lambda: FFT.stft(np.ones(8), 4, hop=0), oc.CodeError, "`hop` must be a positive integer, not 0"),

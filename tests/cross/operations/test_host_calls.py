@@ -195,7 +195,7 @@ def test_formulas_of_several_slots_are_refused():
     ("call", "message"),
     [
         (lambda: oc.host_call(3), "is a function of NumPy arrays, not 3"),
-        (lambda: oc.host_call(np.sin, "x"), "argument 1 of the host call `sin` must be a slot of a rule or a number, not 'x'"),
+        (lambda: oc.host_call(np.sin, "x"), "argument 1 of the host call `sin` must be a slot or a number, not 'x'"),
         (lambda: oc.host_call(np.sin, outputs=0), "the number of `outputs` must be a positive integer, not 0"),
         (lambda: oc.host_call(np.sin, outputs=True), "must be a positive integer, not True"),
     ],

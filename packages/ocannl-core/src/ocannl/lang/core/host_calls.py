@@ -148,7 +148,7 @@ def host_call(function: Callable[..., Any], *inputs: object, outputs: int | None
     call = SlotHostCall(function, title, inputs, outputs or 1)
     for number, value in enumerate(inputs, 1):
         if not isinstance(value, Term | int | float):
-            problem = f"argument {number} of the host call `{title}` must be a slot of a rule or a number, not {value!r}"
+            problem = f"argument {number} of the host call `{title}` must be a slot or a number, not {value!r}"
             raise CodeError(f"{problem[:300]}; host calls belong in the rules of oc.defop")
     results = tuple(HostResult(call, number) for number in range(outputs or 1))
     return results[0] if outputs is None else results

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ocannl.base.errors import CodeError
+from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.spec import AxisSpec, Label, RowSpec, ShapeSpec, Spec
 from ocannl.lang.core.indirect_axes import axis_places
 from ocannl.lang.core.leaf_constructors import embed
@@ -36,7 +36,11 @@ class TransformAxes:
         return axis
 
     def size(self, name: str) -> int:
-        """The size of an axis. Finishes inference."""
+        """The size of an axis. Finishes inference. Raises: ShapeError if the tensor has fewer axes than the spec."""
+        for kind, row in self.shape.rows:
+            count = len(getattr(self.x.shape, kind))
+            if count < len(row.axes):
+                raise ShapeError(f"the {kind} row of `{self.x.label}` has {count} axes, but `{self.shape}` has {len(row.axes)}")
         return self.x.dims[self.axis(name)]
 
     @property
