@@ -40,7 +40,8 @@ class TransformAxes:
         for kind, row in self.shape.rows:
             count = len(getattr(self.x.shape, kind))
             if count < len(row.axes):
-                raise ShapeError(f"the {kind} row of `{self.x.label}` has {count} axes, but `{self.shape}` has {len(row.axes)}")
+                counts = f"has {count} axes, but `{self.shape}` has {len(row.axes)}"
+                raise ShapeError(f"the {kind} row of `{self.x.label}` {counts}")
         return self.x.dims[self.axis(name)]
 
     @property
