@@ -261,7 +261,7 @@ def test_without_scipy(monkeypatch):
     for settings in ({}, {"lower": False, "transpose": True}, {"unit_diagonal": True}):
         oc.testing.gradcheck(lambda a, b, s=settings: LINALG.solve_triangular(a, b, **s), a, b)
     oc.testing.gradcheck(LINALG.cholesky, definite(3, 3))
-    with pytest.raises(oc.Unsupported, match=r"oc.linalg.lu needs SciPy: pip install ocannl-core\[linalg\]"):
+    with pytest.raises(oc.Unsupported, match=r'oc.linalg.lu needs SciPy; run: pip install "ocannl-core\[linalg\]"'):
         LINALG.lu(oc.tensor(a))
 
 

@@ -54,5 +54,5 @@ def scipy_linalg(purpose: str) -> Any:
     try:
         import scipy.linalg
     except ImportError:
-        raise Unsupported(f"{purpose} needs SciPy: pip install ocannl-core[linalg]") from None
+        raise Unsupported(f'{purpose} needs SciPy; run: pip install "ocannl-core[linalg]"') from None
     return scipy.linalg
