@@ -7,9 +7,10 @@ stores are masked and reductions take the neutral element.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from math import isqrt
 
 from ocannl.backend import Unsupported
 from ocannl.codegen import printable
@@ -39,7 +40,7 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.name_mangling import Namer
-from ocannl.ir.ops import Op, neutral_element
+from ocannl.ir.ops import ADD, Op, neutral_element
 from ocannl.ir.walk import walk
 from ocannl_backend_triton import dot, owner_computes_scatter
 from ocannl_backend_triton.addressing import MemoryEmitter, Register
@@ -49,6 +50,8 @@ from ocannl_backend_triton.loop_analysis import bound_quotients, is_uniform_in_b
 from ocannl_backend_triton.loop_mapping import BlockAxis, BlockLayout
 from ocannl_backend_triton.scope import Guard, IndexText, Scope
 from ocannl_backend_triton.values import BlockValue, OperationPrinter
+
+MAX_SUMMED_BLOCKS = 94  # added one after the other; rounding errors of more could exceed the bound in docs/numbers.md
 
 
 class Emitter:
@@ -167,13 +170,41 @@ class Emitter:
         size = scope.constant(f"BLOCK_{axis.sym.name}", axis.block_size)
         with scope.along_axis(axis.position, size):
             accumulators = list(self.widen_accumulators(axis))
-        start = self.block_loop_header(axis, size)
-        with scope.indented(), self.hazards.loop(axis.loop.body):
-            self.block_body(axis, f"{start} + {scope.arange(size, axis.position)}", size)
+        sums = [(buf, wide) for buf, op, wide, _ in accumulators if op is ADD and buf.precision.is_float]
+        if sums and axis.num_blocks > MAX_SUMMED_BLOCKS:
+            self.nested_block_loops(axis, size, sums)
+        else:
+            start = self.block_loop_header(axis, size)
+            with scope.indented(), self.hazards.loop(axis.loop.body):
+                self.block_body(axis, f"{start} + {scope.arange(size, axis.position)}", size)
         for buf, op, wide, outer in accumulators:
             self.memory.locals[buf] = outer
             with scope.along_axis(axis.position, size):
                 self.memory.update(Ref(buf, ()), op, BlockValue(wide.name, buf.precision, wide.axes))
+
+    def nested_block_loops(self, axis: BlockAxis, size: str, sums: Sequence[tuple[Buf, Register]]) -> None:
+        """Two loops over blocks. The sums of the inner one are added to those of the outer one, so that a term takes
+        part in about twice the square root of the number of blocks additions."""
+        scope, inner_blocks = self.scope, isqrt(axis.num_blocks - 1) + 1
+        with scope.along_axis(axis.position, size):
+            zeros = {
+                buf: scope.broadcast(self.operations.number(0, buf.precision), wide.axes).text for buf, wide in sums
+            }
+        totals = {wide.name: scope.let(f"{wide.name}_total", zeros[buf]) for buf, wide in sums}
+        self.hazards.before_loop(axis.loop.body)
+        part, start = (scope.fresh_name(f"{axis.sym.name}_{suffix}") for suffix in ("part", "start"))
+        stop = axis.sym.hi + 1
+        self.line(f"for {part} in range({axis.sym.lo}, {stop}, {inner_blocks} * {size}):")
+        with scope.indented():
+            for buf, wide in sums:
+                self.line(f"{wide.name} = {zeros[buf]}")
+            self.line(f"for {start} in range({part}, tl.minimum({part} + {inner_blocks} * {size}, {stop}), {size}):")
+            with scope.indented(), self.hazards.loop(axis.loop.body):
+                self.block_body(axis, f"{start} + {scope.arange(size, axis.position)}", size)
+            for _, wide in sums:
+                self.line(f"{totals[wide.name]} += {wide.name}")
+        for _, wide in sums:
+            self.line(f"{wide.name} = {totals[wide.name]}")
 
     def block_loop_header(self, axis: BlockAxis, size: str) -> str:
         self.hazards.before_loop(axis.loop.body)
