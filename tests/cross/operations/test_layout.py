@@ -165,6 +165,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "size and scale": (lambda: oc.resize(IMAGE, 3, scale=2), oc.CodeError, "takes either a size or a scale"),
     "no cells": (lambda: oc.resize(IMAGE, 0), oc.CodeError, "`size` of oc.resize is a positive integer"),
     "fewer sizes": (lambda: oc.interpolate(IMAGE, (1, 2, 3, 4)), oc.CodeError, "one to three spatial axes"),
+    "a huge size": (lambda: oc.resize(IMAGE, 2**40), oc.CodeError, "would have 1099511627776 cells, and 2**24 are"),
+    "huge widths": (lambda: oc.pad(IMAGE, 2**40, BOTH, mode="edge"), oc.CodeError, "and 2**24 are supported"),
     "a tiny scale": (lambda: oc.resize(IMAGE, scale=0.1), oc.CodeError, "4 cells times 0.1 is less than one cell"),
     "no scale": (lambda: oc.resize(IMAGE, scale=NAN), oc.CodeError, "`scale` of oc.resize is a positive number"),
     "an empty image": (lambda: oc.resize(EMPTY, 2), oc.ShapeError, "the axis `h` has no cells to interpolate"),

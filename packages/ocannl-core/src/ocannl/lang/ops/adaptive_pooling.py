@@ -27,7 +27,7 @@ from ocannl.lang.ops.padding import pad
 from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.ops.reductions import sum_
 from ocannl.lang.ops.resize import area_band, area_windows
-from ocannl.lang.ops.selected_axes import SelectedAxes, axis_vector, integers_per_axis, spatial_axes
+from ocannl.lang.ops.selected_axes import SelectedAxes, axis_vector, check_table, integers_per_axis, spatial_axes
 
 Sizes = int | Sequence[int]
 where, eq = PRIMITIVES["where"], PRIMITIVES["eq"]
@@ -41,7 +41,10 @@ def _adaptive_axes(title: str, axes: Sequence[str], x: object, size: Sizes) -> t
     for name in axes:
         if selected.size(name) == 0:
             raise ShapeError(f"`{title}` of `{selected.x.label}`: the axis `{name}` has no cells")
-    return selected, dict(zip(axes, integers_per_axis(title, "size", size, len(axes)), strict=True))
+    windows = dict(zip(axes, integers_per_axis(title, "size", size, len(axes)), strict=True))
+    for name, count in windows.items():
+        check_table(title, name, count)
+    return selected, windows
 
 
 def _adaptive_mean(axes: Sequence[str]) -> Callable[..., Tensor]:

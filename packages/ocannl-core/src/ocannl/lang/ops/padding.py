@@ -20,7 +20,7 @@ from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.axis_maps import Array, select_along
 from ocannl.lang.ops.concat import concatenation
 from ocannl.lang.ops.index_tensors import indices
-from ocannl.lang.ops.selected_axes import SelectedAxes, axis_vector, removed_axes
+from ocannl.lang.ops.selected_axes import SelectedAxes, axis_vector, check_table, removed_axes
 
 Width = tuple[int, int]
 Widths = int | Sequence[int] | Sequence[Sequence[int]]
@@ -84,6 +84,7 @@ def pad(x: object, widths: Widths, spec: str | None = None, *, mode: str = "cons
         size = axes.size(name)
         if size == 0:
             raise ShapeError(f"`pad` of `{axes.x.label}`: the axis `{name}` has no cells to copy; use mode='constant'")
+        check_table("pad", name, before + size + after)
         outside = [np.arange(-before, 0), np.arange(size, size + after)]
         axes = axes.with_tensor(_surrounded(axes, name, [SOURCES[mode](positions, size) for positions in outside]))
     return axes.x

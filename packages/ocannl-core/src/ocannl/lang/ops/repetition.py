@@ -17,7 +17,7 @@ from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.axis_maps import select_along
 from ocannl.lang.ops.concat import concatenation
 from ocannl.lang.ops.einsum import einsum
-from ocannl.lang.ops.selected_axes import SelectedAxes, integers_per_axis, removed_axes
+from ocannl.lang.ops.selected_axes import SelectedAxes, check_table, integers_per_axis, removed_axes
 
 COPY = "copy'"  # the name of a loop over copies; no user can write it
 
@@ -55,6 +55,7 @@ def repeat(x: object, times: int | Sequence[int], spec: str | None = None) -> Te
     (name,) = axes.names
     if isinstance(times, list | tuple | np.ndarray):
         counts = integers_per_axis("repeat", "times", [*times], axes.size(name), 0)
+        check_table("repeat", name, sum(counts))
         return select_along(axes, name, np.repeat(np.arange(len(counts)), counts))
     (count,) = integers_per_axis("repeat", "times", times, 1, 0)
     copy = f"{name}{COPY}"

@@ -19,7 +19,7 @@ from ocannl.lang.core.literals import is_number, python_number
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.axis_maps import Array, Band, band, map_axis
-from ocannl.lang.ops.selected_axes import SelectedAxes, integers_per_axis, spatial_axes
+from ocannl.lang.ops.selected_axes import SelectedAxes, check_table, integers_per_axis, spatial_axes
 
 Sizes = int | Sequence[int]
 Scales = float | Sequence[float]
@@ -203,6 +203,8 @@ def _resized_axes(
             raise ShapeError(f"`{title}` of `{axes.x.label}`: the axis `{name}` has no cells to interpolate")
     if scale is None:
         sizes = integers_per_axis(title, "size", size, count)
+        for name, new in zip(axes.names, sizes, strict=True):
+            check_table(title, name, new)
         return axes, {name: (old[name], new, None) for name, new in zip(axes.names, sizes, strict=True)}
     scales: list[Any] = list(listed) if isinstance(listed, list | tuple) else [listed] * count
     if any(not is_number(s) or not math.isfinite(s) or s <= 0 for s in scales):
@@ -212,6 +214,7 @@ def _resized_axes(
         new = math.floor(old[name] * factor)
         if new < 1:
             raise CodeError(f"oc.{title}: {old[name]} cells times {factor:g} is less than one cell")
+        check_table(title, name, new)
         ratios[name] = (old[name], new, None if new == old[name] * factor else factor)
     return axes, ratios
 

@@ -137,6 +137,16 @@ def integers_per_axis(title: str, setting: str, value: object, count: int, least
     return tuple(int(n) for n in values)
 
 
+MAX_TABLE = 2**24
+"""The largest axis for which indices and weights are computed before compilation."""
+
+
+def check_table(title: str, name: str, size: int) -> None:
+    """Raises: CodeError for an axis that is too large for a table of indices."""
+    if size > MAX_TABLE:
+        raise CodeError(f"oc.{title}: the axis `{name}` of the result would have {size} cells, and 2**24 are supported")
+
+
 def axis_vector(*names: str) -> ShapeSpec:
     """The spec of a tensor of plain output axes."""
     return ShapeSpec(output=RowSpec(trail=tuple(map(Label, names))))
