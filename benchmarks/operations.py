@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,18 @@ def image(f: Callable[..., Any], *arguments: Any, **settings: Any) -> Callable[.
 
 PAIR = ((None, None), (None, None))
 GELU = partial(oc.gelu, approximate="none")
+
+
+def rows(x: oc.Tensor) -> oc.Tensor:
+    """A matrix as a batch of rows."""
+    return oc.einsum("ij => i|j", x)
+
+
+def ids(x: oc.Tensor) -> oc.Tensor:
+    """Class 0 for each row."""
+    return oc.tensor(np.zeros(x.dims[0], "int32"), batch_axes=1)
+
+
 ROWS = (
     Row("tan", oc.tan, torch.tan),
     Row("asin", oc.asin, torch.asin, -1, 1),
@@ -117,6 +130,47 @@ ROWS = (
     Row("adaptive_max_pool2d", partial(oc.adaptive_max_pool2d, size=7), image(F.adaptive_max_pool2d, 7), shapes=IMAGE),
     Row("lp_pool2d", partial(oc.lp_pool2d, window=2), image(F.lp_pool2d, 2.0, 2), shapes=IMAGE),
     Row("local_response_norm", oc.local_response_norm, image(F.local_response_norm, 5), shapes=IMAGE),
+    Row("smooth_l1_loss", oc.smooth_l1_loss, partial(F.smooth_l1_loss, reduction="none"), shapes=PAIR),
+    Row("log_cosh", oc.log_cosh, lambda x, y: torch.logaddexp(x - y, y - x) - math.log(2), shapes=PAIR),
+    Row("binary_cross_entropy", oc.binary_cross_entropy,
+        partial(F.binary_cross_entropy_with_logits, reduction="none"), shapes=PAIR),
+    Row("poisson_nll_loss", oc.poisson_nll_loss, partial(F.poisson_nll_loss, reduction="none"), shapes=PAIR),
+    Row("gaussian_nll_loss", oc.gaussian_nll_loss, partial(F.gaussian_nll_loss, reduction="none"), 0.1,
+        shapes=((None, None),) * 3),
+    Row("soft_margin_loss", oc.soft_margin_loss, lambda x, y: F.softplus(-x * y), shapes=PAIR),
+    Row("kl_div", lambda x, y: oc.kl_div(rows(x), rows(y)),
+        lambda x, y: F.kl_div(x, y, reduction="none").sum(1), 0.1, 1, shapes=PAIR),
+    Row("cross_entropy smooth", lambda x: oc.cross_entropy(rows(x), ids(x), label_smoothing=0.1),
+        lambda x: F.cross_entropy(x, torch.zeros(len(x), dtype=int), label_smoothing=0.1, reduction="none")),
+    Row("multi_margin_loss", lambda x: oc.multi_margin_loss(rows(x), ids(x)),
+        lambda x: F.multi_margin_loss(x, torch.zeros(len(x), dtype=int), reduction="none")),
+    Row("triplet_margin_loss", lambda x, y, z: oc.triplet_margin_loss(rows(x), rows(y), rows(z)),
+        partial(F.triplet_margin_loss, reduction="none"), shapes=((None, None),) * 3),
+    Row("norm", lambda x: x.norm("ij => i"), lambda x: torch.linalg.vector_norm(x, dim=1)),
+    Row("norm of order 3", lambda x: x.norm("ij => i", ord=3), lambda x: torch.linalg.vector_norm(x, 3, dim=1)),
+    Row("norm of order 2.5", lambda x: x.norm("ij => i", ord=2.5), lambda x: torch.linalg.vector_norm(x, 2.5, dim=1)),
+    Row("matrix_norm 1", lambda x: oc.matrix_norm(x, ord=1), lambda x: torch.linalg.matrix_norm(x, 1)),
+    Row("normalize", lambda x: oc.normalize(x, "ij => i"), F.normalize),
+    Row("cosine_similarity", lambda x, y: oc.cosine_similarity(rows(x), rows(y)), F.cosine_similarity, shapes=PAIR),
+    Row("cdist", oc.cdist, torch.cdist, shapes=((1024, 64), (1024, 64))),
+    Row("cdist 1", partial(oc.cdist, p=1), partial(torch.cdist, p=1), shapes=((1024, 64), (1024, 64))),
+    Row("nansum", lambda x: oc.nansum(x, "ij => i"), lambda x: torch.nansum(x, 1)),
+    Row("nanmean", lambda x: oc.nanmean(x, "ij => i"), lambda x: torch.nanmean(x, 1)),
+    Row("ptp", lambda x: oc.ptp(x, "ij => i"), lambda x: x.amax(1) - x.amin(1)),
+    Row("moments", lambda x: sum(oc.moments(x, "ij => i")), lambda x: sum(torch.var_mean(x, 1))),
+    Row("cov", oc.cov, torch.cov, shapes=((512, 2048),)),
+    Row("corrcoef", oc.corrcoef, torch.corrcoef, shapes=((512, 2048),)),
+    Row("cross", oc.cross, lambda x, y: torch.linalg.cross(x, y), shapes=((1 << 20, 3),) * 2),
+    Row("kron", oc.kron, torch.kron, shapes=((64, 64), (64, 64))),
+    Row("exponential", lambda x: oc.exponential(key="e", o=[1 << 22]), lambda x: torch.empty(1 << 22).exponential_()),
+    Row("truncated_normal", lambda x: oc.truncated_normal(key="t", o=[1 << 22]),
+        lambda x: torch.nn.init.trunc_normal_(torch.empty(1 << 22))),
+    Row("gamma", lambda x: oc.gamma(2.0, key="g", o=[1 << 20]),
+        lambda x: torch._standard_gamma(torch.full((1 << 20,), 2.0))),
+    Row("poisson", lambda x: oc.poisson(5.0, key="p", o=[1 << 20]),
+        lambda x: torch.poisson(torch.full((1 << 20,), 5.0))),
+    Row("categorical", lambda x: oc.categorical(rows(x), key="c"), lambda x: torch.multinomial(torch.softmax(x, 1), 1)),
+    Row("permutation", lambda x: oc.permutation(1 << 20, key="p"), lambda x: torch.randperm(1 << 20)),
 )  # fmt: skip
 
 
