@@ -247,3 +247,15 @@ def test_updates_by_the_neutral_element_are_removed_except_for_results() -> None
 def test_an_unchanged_program_is_returned_by_identity() -> None:
     proc = Proc("p", (X.ref.buf,), (), (Store(Ref(buf("y", access=AccessMode.OUT), ()), op("add", X, Y)),))
     assert simplify(proc) is proc
+
+
+@pytest.mark.parametrize(("op", "args", "is_folded"), [
+    ("neg", (IndexValue(Affine.of(I), float32),), False),
+    ("neg", (IndexValue(Affine.of(I) + 1, float32),), True),
+    ("neg", (IndexValue(Affine.of(I), int32),), True),
+    ("mul", (IndexValue(Affine.of(I), float32), Const(-2, float32)), False),
+    ("mul", (Const(-2, float32), IndexValue(Affine.of(I) + 1, float32)), True),
+    ("mul", (IndexValue(Affine.of(I), float32), Const(2, float32)), True),
+])  # fmt: skip
+def test_products_of_indices_keep_the_sign_of_zero(op: str, args: tuple[Expr, ...], is_folded: bool) -> None:
+    assert isinstance(simplify_expr(Apply(BY_NAME[op], args)), IndexValue) == is_folded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, floor, isinf, isnan
 
@@ -176,6 +177,18 @@ def _compare_indices(op: Op, args: tuple[Expr, ...]) -> Expr | None:
             return select(Cond((), (a - b,)), no, yes)
 
 
+def _scaled_index(factors: Sequence[Affine]) -> tuple[Affine, int] | None:
+    """Returns the factors as an index and a constant, if one of them is constant."""
+    index, factor = factors if factors[1].is_const else reversed(factors)
+    return (index, factor.const) if factor.is_const else None
+
+
+def _may_be_negative_zero(index: Affine, factor: int) -> bool:
+    """Whether the product of floating-point numbers may be -0, which no index is."""
+    low, high = index.range()
+    return low <= 0 <= high if factor < 0 else factor == 0 and low < 0
+
+
 def _index_arithmetic(op: Op, args: tuple[Expr, ...]) -> Expr | None:
     """Folds sums, differences and constant multiples of indices whose values are exactly representable."""
     if op not in (ADD, SUB, MUL, NEG) or not any(isinstance(a, IndexValue) for a in args):
@@ -188,14 +201,11 @@ def _index_arithmetic(op: Op, args: tuple[Expr, ...]) -> Expr | None:
         result = indices[0] + indices[1]
     elif op is SUB:
         result = indices[0] - indices[1]
-    elif op is NEG:
-        result = -indices[0]
-    elif indices[1].is_const:
-        result = indices[0] * indices[1].const
-    elif indices[0].is_const:
-        result = indices[1] * indices[0].const
     else:
-        return None
+        scaled = _scaled_index([*indices, Affine((), -1)] if op is NEG else indices)
+        if scaled is None or (precision.is_float and _may_be_negative_zero(*scaled)):
+            return None
+        result = scaled[0] * scaled[1]
     if not is_representable(result, precision):
         return None
     return make_const(result.const, precision) if result.is_const else IndexValue(result, precision)
