@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from ocannl.base.errors import CodeError, DataError, DtypeError
-from ocannl.infer.logic import EQUAL, Logic, pointwise
+from ocannl.infer.logic import EQUAL, Logic, einsum, pointwise
 from ocannl.infer.parse import parse
 from ocannl.ir.ops import ADD
 from ocannl.lang.core.context_vars import composite
@@ -25,7 +25,8 @@ from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.elementwise import expm1
 from ocannl.lang.ops.elementwise_decorator import formula
 from ocannl.lang.ops.elementwise_losses import SAME_SIZES
-from ocannl.lang.ops.indexing import pick, take
+from ocannl.lang.ops.index_tensors import indices
+from ocannl.lang.ops.indexing import pick
 from ocannl.lang.ops.softmax import log_softmax
 
 _ONE_PER_CLASS = "class ids are integers, so give the target dtype=oc.int32; a distribution has a value for every class"
@@ -97,7 +98,7 @@ def _cross_entropy_of_classes(
     )
     picked = pick(log_probabilities, ids)
     if weights is not None:
-        weight = take(weights, ids)
+        weight = _weights_of_ids(weights, ids, log_probabilities)
         counted, picked = masked_("weight", counted, weight), picked * weight
     if smoothing:
         picked = (1.0 - smoothing) * picked + smoothing * _mean_of_classes(log_probabilities, weights)
@@ -148,9 +149,23 @@ def masked_(name: str, counted: Tensor, loss: Tensor) -> Tensor:
     return apply(select, [counted, loss])
 
 
-def weight_of_class(loss: Tensor, ids: Tensor, weight: object, counted: Tensor) -> Tensor:
+_WEIGHT = einsum(parse("...|v; ...|; v; v => ...|"))
+
+
+def _weights_of_ids(weights: Tensor, ids: Tensor, scores: Tensor) -> Tensor:
+    """The weights of the classes `ids`; there are as many weights as classes in `scores`."""
+
+    def is_class(_: Term, label: Term, weight: Term, v: Term) -> Term:
+        return term("where", term("eq", v, label), weight, 0.0)
+
+    weak = ResultType(weak_operands=frozenset({0, 1, 3}))
+    return apply(contraction("weight", _WEIGHT, is_class, ADD, result_type=weak), [scores, ids, weights, indices()])
+
+
+def weight_of_class(loss: Tensor, ids: Tensor, weight: object, counted: Tensor, scores: Tensor) -> Tensor:
     """The losses of the examples that count, times the weights of their classes."""
-    result = masked_(loss.label, counted, loss if weight is None else loss * take(weight, ids))
+    weighted = loss if weight is None else loss * _weights_of_ids(embed(weight), ids, scores)
+    result = masked_(loss.label, counted, weighted)
     result.counted = (counted,)
     return result
 
@@ -176,7 +191,7 @@ def softmax_focal_loss(
     """
     log_probabilities, ids = _log_probabilities(embed(logits)), embed(target)
     counted = counted_examples(ids, lambda: log_probabilities.shape.output[0].size, ignore)
-    return weight_of_class(focus_(pick(log_probabilities, ids), gamma=gamma), ids, weight, counted)
+    return weight_of_class(focus_(pick(log_probabilities, ids), gamma=gamma), ids, weight, counted, log_probabilities)
 
 
 def _slope_of_focus(g: Term, v: Term, s: Term, gamma: float) -> Term:

@@ -129,7 +129,7 @@ def multi_margin_loss(
     total = contraction("multi_margin_loss", einsum(parse("...|v; ...|; ...|; v => ...|")), missing, ADD,
                         result_type=weak)  # fmt: skip
     counted = counted_examples(ids, lambda: positions.dims[0], None)
-    return weight_of_class(apply(total, [values, picked, ids, positions]), ids, weight, counted)
+    return weight_of_class(apply(total, [values, picked, ids, positions]), ids, weight, counted, values)
 
 
 @formula()
