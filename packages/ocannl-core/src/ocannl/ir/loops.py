@@ -300,7 +300,7 @@ class Proc:
     body: Body
     facts: tuple[Fact, ...] = ()
     arena: int = 0  # bytes
-    reserved: frozenset[str] = frozenset()
+    reserved: tuple[str, ...] = ()
 
     @property
     def is_part(self) -> bool:

@@ -81,15 +81,18 @@ def accesses(code: Comp) -> dict[TNode, AccessMode]:
 def _private_nodes(code: Comp) -> Iterator[TNode]:
     """The nodes of which no cell is read before the code has written the cell, as its loops and conditionals declare.
     """
-    match code:
-        case Seq(items):
-            for item in items:
-                yield from _private_nodes(item)
-        case LabeledBlock(_, body):
-            yield from _private_nodes(body)
-        case Loop(_, body, private) | Conditional(_, body, private):
-            yield from private
-            yield from _private_nodes(body)
+    stack: list[Comp] = [code]
+    while stack:
+        match stack.pop():
+            case Seq(items):
+                stack.extend(items)
+            case LabeledBlock(_, body):
+                stack.append(body)
+            case Loop(_, body, private) | Conditional(_, body, private):
+                yield from private
+                stack.append(body)
+            case _:
+                pass
 
 
 class _AccessTable:

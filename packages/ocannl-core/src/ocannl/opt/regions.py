@@ -80,7 +80,7 @@ class _Regions:
         }  # fmt: skip
         part = Proc(
             self.proc.name, tuple([visible.get(buf, buf) for buf in bufs]), syms, with_buffers(body, visible),
-            self.proc.facts, reserved=frozenset(self.names),
+            self.proc.facts, reserved=tuple(self.names),
         )  # fmt: skip
         new = self.transform(part)
         original = {twin: buf for buf, twin in visible.items()}
