@@ -112,7 +112,7 @@ MODULE: Names = {
     **_each("cat concatenate hstack vstack", 'write oc.concat("a; b => a^b", x, y)'),
     **_each("sum mean max min any all round", "write x.{}(spec)"),
     "repeat_interleave": "write oc.repeat(x, times, spec)",
-    **_each("upsample Upsample UpSampling2D upsampling2d", "write oc.resize(x, scale=2), or oc.interpolate(x, scale=2)"),
+    **_each("upsample Upsample UpSampling2D upsampling2d", "write oc.resize(x, scale=2) or oc.interpolate(x, scale=2)"),
     **_each("global_avg_pool global_average_pool GlobalAveragePooling2D",
             'write x.mean("...|h,w,c => ...|c"), or x.max(...) for the maximum'),
     **_each("im2col col2im extract_image_patches", "write oc.unfold(x, window), or oc.fold(patches, window)"),

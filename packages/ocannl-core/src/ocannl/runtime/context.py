@@ -74,8 +74,8 @@ class Context:
     def compile(
         self, code: object, name: str | None = None, keep: object = (), *, save_text: str | PathLike[str] | None = None
     ) -> Routine:
-        """Compiles code to a routine. `keep` lists tensors or nodes to keep readable afterwards; `save_text` is a folder
-        for text files with the assignments, the program after each pass and the generated source."""
+        """Compiles code to a routine. `keep` lists tensors or nodes to keep readable afterwards; `save_text` is a
+        folder for text files with the assignments, the program after each pass and the generated source."""
         if name is not None and not isinstance(name, str):
             raise CodeError(f"the name of a routine must be a string, not {name!r}")
         (result,) = self._compile_all([elaborate(code)], [name], keep)
