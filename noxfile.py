@@ -26,10 +26,10 @@ def golden(session: nox.Session) -> None:
 def long(session: nox.Session) -> None:
     """Run all cases of all tests, with many random inputs: a million systems of shape constraints, a million programs
     with axes of size 1, ten thousand schedules, five thousand networks, all networks of papers, a thousand
-    scans, and 200 000 calls with arguments that fit nothing."""
+    scans, 200 random shapes of the operands of each operation, and 200 000 calls with arguments that fit nothing."""
     command = ["pytest", "--complete", "--hypothesis-profile=fuzz", "-n", "auto", *(session.posargs or ["tests"])]
     counts = {"SHAPES": "1000000", "ONES": "1000000", "SCHEDULES": "10000", "NETWORKS": "5000", "PAPERS": "all"}
-    counts |= {"JUNK": "200000", "SCANS": "1000"}
+    counts |= {"JUNK": "200000", "SCANS": "1000", "OPERANDS": "200"}
     session.run(*command, env={f"OCANNL_TEST_{name}": count for name, count in counts.items()})
 
 

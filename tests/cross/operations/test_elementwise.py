@@ -19,7 +19,7 @@ mp = pytest.importorskip("mpmath")
 Array = np.ndarray[Any, Any]
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
-SHAPES = int(os.environ.get("OCANNL_TEST_SHAPES", "4"))
+SHAPES = int(os.environ.get("OCANNL_TEST_OPERANDS", "4"))
 PRECISE = mp.MPContext()
 PRECISE.dps = 120
 

@@ -13,7 +13,7 @@ from ocannl import train
 
 FFT = oc.fft
 RNG = np.random.default_rng(23)
-RANDOM_SHAPES = int(os.environ.get("OCANNL_TEST_SHAPES", "3"))
+RANDOM_SHAPES = int(os.environ.get("OCANNL_TEST_OPERANDS", "3"))
 TOLERANCE = {"float32": 1e-5, "float64": 1e-11}
 NORMS = "backward", "ortho", "forward"
 COMPLEX = "fft", "ifft", "fft2", "ifft2"

@@ -12,7 +12,7 @@ import pytest
 import ocannl as oc
 
 Array = np.ndarray[Any, Any]
-RANDOM_SHAPES = int(os.environ.get("OCANNL_TEST_SHAPES", "3"))
+RANDOM_SHAPES = int(os.environ.get("OCANNL_TEST_OPERANDS", "3"))
 UFUNCS = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 MODES = ["set", *UFUNCS]
 

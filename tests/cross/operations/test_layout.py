@@ -1,7 +1,7 @@
 """Resizing in all conventions of ONNX beside a direct computation, numbers that are none, random crops, refusals, and
 random shapes.
 
-OCANNL_TEST_LAYOUTS is the number of random shapes of each operation, 4 by default; 200 in the long tier.
+OCANNL_TEST_OPERANDS is the number of random shapes of each operation, 4 by default; 200 in the long tier.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ocannl.lang.ops.resize import COORDINATES, ROUNDING
 
 Array = np.ndarray[Any, Any]
 
-SHAPES = int(os.environ.get("OCANNL_TEST_LAYOUTS", "4"))
+SHAPES = int(os.environ.get("OCANNL_TEST_OPERANDS", "4"))
 INF, NAN = np.inf, np.nan
 
 

@@ -15,7 +15,7 @@ import ocannl as oc
 from ocannl import train
 
 RNG = np.random.default_rng(19)
-RANDOM_SHAPES = int(os.environ.get("OCANNL_TEST_SHAPES", "3"))
+RANDOM_SHAPES = int(os.environ.get("OCANNL_TEST_OPERANDS", "3"))
 TOLERANCE = {"float32": 2e-4, "float64": 1e-9}
 LINALG = oc.linalg
 

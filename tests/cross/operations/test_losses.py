@@ -1,6 +1,6 @@
 """Losses and norms: refusals, ids that do not count, and random shapes beside PyTorch.
 
-OCANNL_TEST_SHAPES random shapes are tried for each row; 2 when it is not set.
+OCANNL_TEST_OPERANDS random shapes are tried for each row; 2 when it is not set.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch_row import MATRIX, ONE, SAME, Row
 
 import ocannl as oc
 
-SHAPES = int(os.environ.get("OCANNL_TEST_SHAPES", "2"))
+SHAPES = int(os.environ.get("OCANNL_TEST_OPERANDS", "2"))
 TABLES = (loss_rows, norm_rows, statistic_rows)
 RESIZABLE = [row for table in TABLES for row in table.ROWS if row.shapes in (SAME, ONE, MATRIX)]
 

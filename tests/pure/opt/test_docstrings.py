@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ocannl.ir import loops as ir
-from ocannl.ir.affine import Affine, Sym, SymKind
+from ocannl.ir.affine import TRUE, Affine, Sym, SymKind
 from ocannl.ir.assign import Assign, Call, Comp, Index, IndirectIndex, Loop, Number, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
@@ -20,6 +20,7 @@ from ocannl.ir.precision import Precision, float32, float64, int32
 from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
+from ocannl.opt.fusion.flatten_fused_loops import flatten_fused_loops
 from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.fusion.fuse_parallel_loops import fuse_parallel_loops
@@ -308,6 +309,23 @@ def to_hoist() -> Proc:
     return decide_placement(lower(Loop(t, body), "step"), {})
 
 
+def to_flatten() -> Proc:
+    x, y, z = node("x", 5, role=Role.PLACEHOLDER), node("y", 5), node("z", 5)
+    bx, by, bz = (
+        ir.Buf(n.label, float32, (5,), (1,), MemorySpace.GLOBAL, access, n)
+        for n, access in ((x, ir.AccessMode.IN), (y, ir.AccessMode.OUT), (z, ir.AccessMode.OUT))
+    )
+    h, i = ir.Buf("h", float32, (), (), MemorySpace.LOCAL, ir.AccessMode.TEMP), loop(5)
+    e = ir.Var("e", float32)
+    scope = ir.If(TRUE, (
+        ir.Let("e", ir.Apply(BY_NAME["exp"], (ir.Load(ir.Ref(bx, at(i))),))),
+        ir.Store(ir.Ref(h, ()), ir.Apply(BY_NAME["mul"], (e, e))),
+        ir.Store(ir.Ref(by, at(i)), e),
+    ))
+    total = ir.Apply(BY_NAME["add"], (ir.Load(ir.Ref(h, ())), ir.Load(ir.Ref(by, at(i)))))
+    return Proc("step", (bx, by, bz), (), (ir.loop(i, (ir.Local(h), scope, ir.Store(ir.Ref(bz, at(i)), total))),))
+
+
 def to_memory() -> Proc:
     return decide_placement(lower(chain("s:exp t:exp u:exp y:exp", 64)[0], "step"), {})
 
@@ -336,6 +354,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "recompute_attention": (recompute_attention, to_again, lambda proc: recompute_attention(proc, 2, 2)),
     "online_softmax": (online_softmax, to_online, lambda proc: online_softmax(proc, 2, 2)),
     "fuse_outer_loops": (fuse_outer_loops, to_rows, lambda proc: fuse_outer_loops(proc, Capabilities(vector_bytes=16))),
+    "flatten_fused_loops": (flatten_fused_loops, to_flatten, flatten_fused_loops),
     "split_reductions": (split_reductions, to_parts, lambda proc: split_reductions(proc, 192)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "hoist_invariant_nests": (hoist_invariant_nests, to_hoist, hoist_invariant_nests),

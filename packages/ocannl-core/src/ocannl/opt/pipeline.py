@@ -9,6 +9,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import Stage
+from ocannl.opt.fusion.flatten_fused_loops import flatten_fused_loops
 from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.fusion.fuse_parallel_loops import fuse_parallel_loops
@@ -114,6 +115,7 @@ def passes(
         Pass("recompute_attention", recompute_attention, when=c.wants_online_softmax),  # before weights are consumed
         Pass("online_softmax", online_softmax, when=c.wants_online_softmax),  # before loop fusion does
         Pass("fuse_outer_loops", lambda proc: fuse_outer_loops(proc, c), when=fuses),  # strides are final
+        Pass("flatten_fused_loops", flatten_fused_loops, when=c.wants_schedule),  # scheduled as one group
         Pass("split_reductions", lambda proc: split_reductions(proc, grid_threads=c.grid_threads), when=splits),
         Pass(
             "schedule", lambda proc: schedule(proc, c, MODEL_CHOICES if proc.is_part else choose(proc)),
