@@ -277,6 +277,29 @@ def test_branches_in_steps(ctx):
     np.testing.assert_allclose(g, d, rtol=1e-6)
 
 
+def test_steps_along_an_output_axis_of_results_with_batches(ctx):
+    x, w = draw(4), oc.param("w", draw(3, 2), b=[3], o=[2])
+    _, ys = oc.scan(lambda c, u: (c + u * w, c + u * w), 0.0, oc.tensor(x))
+    assert (ys.shape.batch[0].size, [axis.size for axis in ys.shape.output]) == (3, [4, 2])
+    weights = draw(3, 4, 2)
+    loss = (oc.tensor(weights, batch_axes=1) * ys).sum()
+    (g,) = gradients(ctx, loss, [w])
+    sums = x.cumsum()
+    np.testing.assert_allclose(oc.evaluate(ys, ctx=ctx), sums[:, None] * np.array(ctx[w])[:, None], rtol=1e-6)
+    np.testing.assert_allclose(g, (weights * sums[:, None]).sum(1), rtol=1e-6)
+
+
+def test_random_numbers_in_a_branch_that_is_taken_sometimes(ctx):
+    flag = oc.placeholder("flag", output=[])
+    y = oc.cond(flag > 0.0, lambda: oc.uniform(key="noise", output=[4]), lambda: oc.tensor(np.zeros(4, "float32")))
+    step, seen = ctx.compile(y.forward), []
+    for value in (1.0, 0.0, 1.0, 1.0):
+        ctx[flag] = np.float32(value)
+        step()
+        seen.append(np.array(ctx[y]))
+    assert not seen[1].any() and len({tuple(v) for v in seen}) == 4
+
+
 # --- mistakes ---------------------------------------------------------------------------------------------------------
 
 XS = oc.placeholder("xs", batch=[5], output=[3])

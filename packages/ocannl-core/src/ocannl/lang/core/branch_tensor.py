@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ocannl.ir.assign import Call, Comp, Conditional, Read, Seq, Value
+from ocannl.ir.assign import Call, Comp, Read, Value
 from ocannl.ir.ops import BY_NAME
-from ocannl.lang.core.region_tensor import RegionTensor, copy, exposed, number_of, written
+from ocannl.lang.core.region_tensor import RegionTensor, conditional, copy, number_of
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.core.traced_function import TracedFunction
 
@@ -32,11 +32,9 @@ class BranchTensor(RegionTensor):
     branches: Branches
 
     def forward_code(self, results: Sequence[Tensor]) -> Iterator[Comp]:
-        private = tuple(result.node for result in results)
         for branch, value in self._alternatives():
             stores = [copy(result.node, branch.results[number_of(result)].node) for result in results]
-            code = [*branch.code(), *stores]
-            yield Conditional(value, Seq(tuple(code)), tuple(dict.fromkeys((*private, *written(code)))))
+            yield conditional(value, [*branch.code(), *stores])
 
     def backward_code(self, results: Sequence[Tensor]) -> Iterator[Comp]:
         for branch, value in self._alternatives():
@@ -46,8 +44,7 @@ class BranchTensor(RegionTensor):
                 if source.grad is not None and result.grad is not None:
                     code.append(copy(source.grad.node, result.grad.node))
             code += branch.gradient_code(branch.body)
-            read = exposed(code)
-            yield Conditional(value, Seq(tuple(code)), tuple(node for node in written(code) if node not in read))
+            yield conditional(value, code)
 
     def _alternatives(self) -> Iterator[tuple[TracedFunction, Value]]:
         condition = self.branches.condition

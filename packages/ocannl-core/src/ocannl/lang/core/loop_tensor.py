@@ -20,14 +20,14 @@ from math import prod
 from ocannl.infer.logic import pointwise
 from ocannl.infer.project import project
 from ocannl.ir.affine import Affine, Sym, SymKind
-from ocannl.ir.assign import Assign, Call, Comp, Conditional, Convert, Loop, Number, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Comp, Convert, Loop, Number, Piece, Read, Seq, Value
 from ocannl.ir.index_substitution import substitute
 from ocannl.ir.ops import ADD, Domain
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lang.core import graph
 from ocannl.lang.core.fill import fill
-from ocannl.lang.core.region_tensor import RegionTensor, cells, copy, exposed, number_of, written
+from ocannl.lang.core.region_tensor import RegionTensor, cells, conditional, copy, exposed, number_of, written
 from ocannl.lang.core.slots import SlotAssign, elaborate
 from ocannl.lang.core.symbolic_terms import Hole
 from ocannl.lang.core.tensor import Tensor
@@ -39,8 +39,8 @@ MAX_SAVED_BYTES = 1 << 28  # of all steps; beyond it, steps are recomputed from 
 @dataclass(frozen=True, slots=True)
 class LoopBody:
     """The body of a loop. `carries` are the leaves that the body reads, `initial` their values before the loop, and the
-    first results of `step` their values after a step; further results are stacked in `stacked`, nodes with a leading
-    axis of steps (None: not a result of the loop). With a `condition`, the loop ends before the first step for which
+    first results of `step` their values after a step; further results are stacked in `stacked`, nodes with an axis of
+    steps, which is the first axis of `row`. With a `condition`, the loop ends before the first step for which
     its result is 0."""
 
     position: Sym
@@ -48,6 +48,7 @@ class LoopBody:
     initial: tuple[Tensor, ...]
     step: TracedFunction
     stacked: tuple[TNode, ...]
+    row: str  # of the axis of steps: "batch" or "output"
     condition: TracedFunction | None = None
     is_reversed: bool = False
     recompute: bool | None = None
@@ -90,7 +91,7 @@ class LoopTensor(RegionTensor):
             step += [*code, *(_save(node, self.steps_of(node), body.position) for node in now)]
         for number, (y, stacked) in enumerate(zip(body.ys, body.stacked, strict=True), len(body.carries)):
             if number in numbers:
-                step.append(_save(y.node, stacked, body.position))
+                step.append(_save(y.node, stacked, body.position, self._axis_of(y)))
         step += [copy(carry.node, then.node) for carry, then in zip(body.carries, body.next, strict=True)]
         private = (*body.stacked, *map(self.steps_of, plan.saved))
         if body.condition is None:
@@ -108,7 +109,7 @@ class LoopTensor(RegionTensor):
         (is_running,) = body.condition.results
         test = body.condition.code()
         yield from test
-        guarded = Conditional(Read(is_running.node, ()), Seq((*step, *test)), written((*step, *test)))
+        guarded = conditional(Read(is_running.node, ()), [*step, *test])
         before: list[Comp] = []
         if self.has_gradient:
             flags = self.steps_of(is_running.node)
@@ -136,16 +137,14 @@ class LoopTensor(RegionTensor):
             if y.grad is not None and number in seeds:
                 final = seeds[number].grad
                 assert final is not None
-                step.append(_restore(y.grad.node, final.node, body.position, accumulate=True))
+                step.append(_restore(y.grad.node, final.node, body.position, self._axis_of(y), accumulate=True))
         step += [_zero(carry.grad) for carry, _ in carried if carry.grad is not None]
         step += plan.gradient_code
         private = tuple(carry.grad.node for carry, _ in carried if carry.grad is not None)
         if body.condition is not None:
             (is_running,) = body.condition.results
             flags = Read(self.steps_of(is_running.node), (Affine.of(body.position),))
-            read = exposed(step)
-            own = tuple(node for node in written(step) if node not in read)
-            step = [Conditional(flags, Seq(tuple(step)), own)]
+            step = [conditional(flags, step)]
         yield self._loop(step, not body.is_reversed, private)
         for carry, initial in zip(body.carries, body.initial, strict=True):
             if carry.grad is not None and initial.grad is not None:
@@ -178,16 +177,19 @@ class LoopTensor(RegionTensor):
     def _carry_nodes(self) -> tuple[TNode, ...]:
         return tuple(carry.node for carry in self.body.carries)
 
+    def _axis_of(self, y: Tensor) -> int:
+        """The axis of steps of a stacked result, in memory order."""
+        return 0 if self.body.row == "batch" else len(y.shape.batch)
+
     @cached_property
-    def _plans(self) -> dict[tuple[Tensor, ...], LoopPlan]:
+    def _plans(self) -> dict[frozenset[int], LoopPlan]:
         return {}
 
     def _plan(self, results: Sequence[Tensor]) -> LoopPlan:
         """The plan of the code that computes the given results, and their gradients."""
-        key = tuple(results)
+        key = numbers = frozenset(map(number_of, results))
         if key not in self._plans:
             body = self.body
-            numbers = set(map(number_of, results))
             ys = [y for number, y in enumerate(body.ys, len(body.carries)) if number in numbers]
             inside = set(body.step.body)
             live = tuple(t for t in graph.ancestors([*body.next, *ys], inside.__contains__) if t in inside)
@@ -233,16 +235,17 @@ class LoopPlan:
 # --- assignments ------------------------------------------------------------------------------------------------------
 
 
-def _save(node: TNode, steps: TNode, position: Sym) -> Assign:
-    """Stores a node as one step of another."""
+def _save(node: TNode, steps: TNode, position: Sym, axis: int = 0) -> Assign:
+    """Stores a node as one step of another, whose axis of steps is `axis`."""
     loops, indices = cells(node)
-    return Assign(steps, None, False, (Piece(loops, (Affine.of(position), *indices), Read(node, indices)),))
+    at = (*indices[:axis], Affine.of(position), *indices[axis:])
+    return Assign(steps, None, False, (Piece(loops, at, Read(node, indices)),))
 
 
-def _restore(node: TNode, steps: TNode, position: Sym, accumulate: bool = False) -> Assign:
+def _restore(node: TNode, steps: TNode, position: Sym, axis: int = 0, *, accumulate: bool = False) -> Assign:
     """Loads a node from one step of another, or adds it."""
     loops, indices = cells(node)
-    value = Read(steps, (Affine.of(position), *indices))
+    value = Read(steps, (*indices[:axis], Affine.of(position), *indices[axis:]))
     return Assign(node, ADD if accumulate else None, not accumulate, (Piece(loops, indices, value),))
 
 

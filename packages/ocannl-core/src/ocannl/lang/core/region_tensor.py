@@ -8,7 +8,7 @@ from functools import partial
 from ocannl.infer.logic import pointwise
 from ocannl.infer.shape import Shape
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Assign, Comp, Piece, Read, Seq, statements
+from ocannl.ir.assign import Assign, Comp, Conditional, Piece, Read, Seq, Value, statements
 from ocannl.ir.loops import AccessMode
 from ocannl.ir.tnode import TNode
 from ocannl.lang.core.applied_operation import Application
@@ -95,6 +95,13 @@ def copy(target: TNode, source: TNode) -> Assign:
 def exposed(code: Iterable[Comp]) -> set[TNode]:
     """The nodes that code reads before it overwrites them."""
     return {node for node, mode in accesses(Seq(tuple(code))).items() if mode is not AccessMode.OUT}
+
+
+def conditional(condition: Value, code: Sequence[Comp]) -> Conditional:
+    """Conditional code; nodes that it overwrites before it reads them are private."""
+    read = exposed(code)
+    private = tuple(node for node in written(code) if node not in read)
+    return Conditional(condition, Seq(tuple(code)), private)
 
 
 def written(code: Iterable[Comp]) -> tuple[TNode, ...]:

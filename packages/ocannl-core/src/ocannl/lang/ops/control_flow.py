@@ -89,8 +89,8 @@ def scan(
         raise CodeError(f"the function of oc.scan returns a pair (carry, y), not {function.structure!r}"[:300])
     after, y = function.structure
     _check_carry("scan", init, after)
-    body = LoopBody(position, carries, initial, function, (), is_reversed=reverse, recompute=recompute)
-    results = _results("scan", body, call_site, kind)
+    body = LoopBody(position, carries, initial, function, (), kind, is_reversed=reverse, recompute=recompute)
+    results = _results("scan", body, call_site)
     return nested.rebuilt(init, results[: len(carries)]), nested.rebuilt(y, results[len(carries) :])
 
 
@@ -120,8 +120,8 @@ def while_loop(
     if len(test.results) != 1:
         raise CodeError("the condition of oc.while_loop returns one scalar")
     relate(_SCALAR, [test.results[0].handle], None, test.results[0].provenance)
-    body = LoopBody(position, carries, initial, function, (), condition=test, recompute=recompute)
-    return nested.rebuilt(init, _results("while_loop", body, call_site, kind))
+    body = LoopBody(position, carries, initial, function, (), kind, condition=test, recompute=recompute)
+    return nested.rebuilt(init, _results("while_loop", body, call_site))
 
 
 def cond(condition: object, if_true: Callable[..., Any], if_false: Callable[..., Any], *operands: Any) -> Any:
@@ -245,7 +245,7 @@ def _check_carry(name: str, init: Any, after: Any) -> None:
         )
 
 
-def _results(name: str, body: LoopBody, call_site: CallSite, kind: str) -> list[Tensor]:
+def _results(name: str, body: LoopBody, call_site: CallSite) -> list[Tensor]:
     """The results of a loop: the carries after the last step, then the stacked results of the steps."""
     loop = _region(LoopTensor, name, body.inputs, call_site)
     loop.body = body
@@ -255,7 +255,7 @@ def _results(name: str, body: LoopBody, call_site: CallSite, kind: str) -> list[
         relate(_SAME, [after.handle], carry.handle, _provenance(carry, "continues", after, call_site))
         results.append(_result(loop, number, carry, partial(_same_shape, carry)))
     for number, y in enumerate(body.ys, len(body.carries)):
-        results.append(_result(loop, number, y, partial(_stacked_shape, y, body.position.extent, kind)))
+        results.append(_result(loop, number, y, partial(_stacked_shape, y, body.position.extent, body.row)))
     loop.body = replace(body, stacked=tuple(t.node for t in results[len(body.carries) :]))
     return results
 
