@@ -84,7 +84,8 @@ def test_there_is_some_of_everything() -> None:
                     seen["left side read elsewhere"] += read.node is assign.lhs and read.indices != piece.indices
                     seen["static read"] += any(s.kind is SymKind.STATIC for a in read.indices for s in a.syms)
         seen.update("exact" if t == 0 else "rounded" for t in program.tolerance.values())
-    wanted = [f"op {op}" for op in OPS] + [f"type {p}" for p in PRECISIONS]
+    steep = ("lgamma", "atan2")  # no bound of errors holds near the poles, or at the cut
+    wanted = [f"op {op}" for op in OPS if op.name not in steep] + [f"type {p}" for p in PRECISIONS]
     cleared = ["None", *(op.name for op in OPS if op.neutral is not None)]
     wanted += [f"accum {name} cleared" for name in cleared]
     wanted += [f"accum {name} kept" for name in (*cleared, "mod", "fst", "snd")]

@@ -445,7 +445,10 @@ ASSIGNMENTS = (
     "and each of these after =:"
 )
 ACCUMULATING = "add, sub, mul, div, pow, max, min, and, or, relu_gate, sat01_gate"
-UNARY = "id, neg, abs, relu, sat01, not, trunc, exp, exp2, log, log2, sin, cos, tanh, sqrt, recip, recip_sqrt"
+UNARY = (
+    "id, neg, abs, relu, sat01, not, trunc, exp, exp2, log, log2, sin, cos, atan, tanh, erf, erfc, lgamma, sqrt, "
+    "recip, recip_sqrt"
+)
 
 
 @pytest.mark.parametrize("spelling", ["+", "=", "=::", "=:x", "==", "", "=+:", "add"])

@@ -65,8 +65,8 @@ def pad(x: object, widths: Widths, spec: str | None = None, *, mode: str = "cons
     pair for each axis. `mode` is `"constant"` (`value`), `"edge"` (or `"replicate"`), `"reflect"` (mirrored, without
     repeating the cell at the end), `"symmetric"` (mirrored with it) or `"wrap"` (or `"circular"`).
 
-    Shapes: `a => before + a + after` for each removed axis. The sizes of these axes must be inferred before the call,
-            except in the mode `"constant"`.
+    Shapes: those of `x`, with the removed axes longer by their widths. The sizes of these axes must be inferred before
+            the call, except in the mode `"constant"`.
     Grad:   `g` without the new cells; those that copy a cell add their `g` to it.
     Raises: CodeError for invalid settings; ShapeError, also for copies of cells of an empty axis.
     """

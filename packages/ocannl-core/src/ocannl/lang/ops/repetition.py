@@ -28,7 +28,7 @@ def tile(x: object, times: int | Sequence[int], spec: str | None = None) -> Tens
 
         oc.tile(x, (2, 3), "...|a,b => ...|")  # twice along a, three times along b
 
-    Shapes: `a => (times a)` for each removed axis.
+    Shapes: `..., a => ..., (times a)` for each removed axis.
     Grad:   the sum of `g` over the copies.
     Raises: CodeError for invalid settings; ShapeError.
     """
@@ -47,7 +47,7 @@ def repeat(x: object, times: int | Sequence[int], spec: str | None = None) -> Te
 
     `times` is one number, or a number for each cell.
 
-    Shapes: `a => (a times)`, or the sum of the numbers.
+    Shapes: `..., a => ..., (a times)`, or the sum of the numbers.
     Grad:   the sum of `g` over the copies.
     Raises: CodeError for invalid settings; ShapeError.
     """
@@ -103,7 +103,7 @@ def chunk(x: object, count: int, spec: str | None = None) -> list[Tensor]:
 
         queries, keys, values = oc.chunk(x, 3, "...|t,c => ...|t")
 
-    Shapes: `a => ceil(a / count)`. The size of the axis must be inferred before the call.
+    Shapes: `..., part^rest => ..., part`, for each part. The size of the axis must be inferred before the call.
     Grad:   `g` at the cells of the part, else 0.
     Raises: CodeError for invalid settings; ShapeError.
     """
