@@ -81,7 +81,7 @@ BUGS: dict[str, Seed] = {
     "a product counts all factors": part(operation, "_cofactor", lambda s, factor: s.value),
     "a walk back goes on": part(scans, "FOLLOWING", scans.PRECEDING),
     "an extreme hands its share to all before it": part(scans, "_mask", lambda condition, value: value),
-    "soft functions have a slope of one half": part(elementwise, "_sigmoid", lambda x: 0.0 * x + 0.5),
+    "soft functions have a slope of one half": part(elementwise, "term_sigmoid", lambda x: 0.0 * x + 0.5),
 }
 
 

@@ -93,6 +93,7 @@ def test_programs_reach_every_primitive_and_every_kind_of_loop() -> None:
                     if isinstance(value, Read) and any(s.kind is SymKind.STATIC for i in value.indices for s in i.syms):
                         seen.add("symbol")
     wanted = {op.name for op in OPS if op.domain is not Domain.WORD}  # words of 128 bits are judged by known answers
+    wanted -= {"atan", "atan2", "erf", "erfc", "lgamma"}  # drawn by the programs of `random_values`
     assert applied >= wanted, wanted - applied
     assert accumulated >= {"store", "add", "sub", "mul", "max", "min"}
     assert seen == {"guarded", "laid", "padded", "window", "state", "symbol"}

@@ -330,7 +330,7 @@ DEFECTS = {
     "running_sums_are_not_rescaled": Defect(
         "idioms.attention.online_nest",
         "OnlineSoftmaxNest.rescale_and_add",
-        "Apply(MUL, (Load(cell), scale))",
+        "Apply(MUL, (Load(cell), cast_to(scale, self.sum_precision)))",
         "Load(cell)",
         659,
     ),
