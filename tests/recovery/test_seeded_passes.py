@@ -25,6 +25,12 @@ LATE = {  # in the result of an earlier pass, a later one may remove them
     "a scalar store bypasses the caches": "fuse_parallel_loops",
     "a placement is wrong": "allocate_memory",
     "strides are lost": "schedule",
+    "an array is not declared": "schedule",
+    "a read is out of bounds": "fuse_outer_loops",
+    "a name is defined twice": "eliminate_common_subexpressions",
+    "a name is no identifier": "eliminate_common_subexpressions",
+    "an undeclared array is read": "schedule",
+    "an operand is lost": "schedule",
     "an array leaves the arena": "allocate_memory",
     "an array is misaligned": "allocate_memory",
     "arrays overlap": "allocate_memory",
@@ -32,7 +38,8 @@ LATE = {  # in the result of an earlier pass, a later one may remove them
 }
 GENERAL = [name for name in CORRUPTIONS if name not in LATE]
 SEEDS = [
-    *((pass_name, GENERAL[n % len(GENERAL)]) for n, pass_name in enumerate([*PASSES, *PASSES])),
+    *((pass_name, GENERAL[n % len(GENERAL)]) for n, pass_name in enumerate(PASSES)),
+    *((pass_name, GENERAL[(n + 6) % len(GENERAL)]) for n, pass_name in enumerate(PASSES)),
     *((pass_name, corruption) for corruption, pass_name in LATE.items()),
 ]
 OF_OTHER_BACKENDS = [

@@ -13,6 +13,7 @@ from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
+    BindIndex,
     Buf,
     Const,
     For,
@@ -96,6 +97,9 @@ def longest(body: tuple[Stmt, ...]) -> int:
             case For(body=inner) if any(isinstance(s, Poll) for s in walk(inner)):
                 most = max(most, longest(inner))
                 since = 0
+            case BindIndex(body=inner) if any(isinstance(s, Poll) for s in walk(inner)):
+                most = max(most, since + longest(inner))
+                since = 0
             case If(_, then, orelse) if any(isinstance(s, Poll) for s in walk(stmt)):
                 most = max(most, longest(then), longest(orelse))
                 since = 0
@@ -115,7 +119,9 @@ def test_random_programs_with_polls_everywhere(seed: int) -> None:
     proc = optimize(lower(program.code, "p"), {}, Capabilities(), without=skipped)
     proc = allocate_memory(insert_polls(proc, stretch), 64)
     verify(proc, "placed", alignment_bytes=64)
-    heaviest = max((work((s,)) for s in walk(proc.body) if isinstance(s, Store)), default=0)
+    bodies = [(s,) for s in proc.body] + [s.body for s in walk(proc.body) if isinstance(s, For)]
+    straight = (body for body in bodies if not any(isinstance(s, For) for s in walk(body)))
+    heaviest = max(map(work, straight), default=0)
     assert longest(proc.body) <= stretch + heaviest + 400  # what has no loops is not divided
     want = evaluate(program.code, program.arrays, program.symbols, program.merged)
     got = interpret(proc, program.arrays, program.symbols, program.merged)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ocannl.ir.affine import Affine, Bound, Sym
-from ocannl.ir.loops import BindIndex, Body, For, If, Mode, Poll, Proc, Stmt, region_body
+from ocannl.ir.loops import BindIndex, Body, For, If, Mode, Poll, Proc, Stmt
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.work import max_trip_count, stmt_work
 from ocannl.opt import machine_model as machine
@@ -57,7 +57,7 @@ def _insert_inside(stmt: Stmt, ops: int, interval_ops: int, names: Namer) -> Stm
                 _insert_between(branch, list(map(stmt_work, branch)), interval_ops, names)
                 for branch in (on_true, on_false)
             ))  # fmt: skip
-        case BindIndex(body=body) if region_body(stmt) is not None:
+        case BindIndex(body=body):
             return replace(stmt, body=_insert_between(body, list(map(stmt_work, body)), interval_ops, names))
         case For(mode=Mode.VECTORIZED):
             return stmt  # one iteration
