@@ -13,8 +13,8 @@ from ocannl.ir.precision import PRECISIONS, Family, bool_, uint32
 
 MONOIDS = [op for op in OPS if op.monoid]
 ULPS = {
-    "exp": 2, "exp2": 2, "log": 2, "log2": 2, "sin": 2, "cos": 2, "tanh": 3, "pow": 3, "recip_sqrt": 1, "mod": 0, "atan": 2,
-    "atan2": 2, "erf": 2, "erfc": 4, "lgamma": 7,
+    "exp": 2, "exp2": 2, "log": 2, "log2": 2, "sin": 2, "cos": 2, "tanh": 3, "pow": 3, "recip_sqrt": 1, "mod": 0,
+    "atan": 2, "atan2": 2, "erf": 2, "erfc": 4, "lgamma": 7,
 }  # fmt: skip
 
 

@@ -102,6 +102,7 @@ class Values:
         x = operand[1]
         low, high, size, e = x.low, x.high, x.size, x.error
         slope: float = 1
+        bounds: tuple[float, float]
         match name:
             case "neg": return self.apply(name, [operand], -high, -low, x.grain, e)
             case "abs": return self.apply(name, [operand], 0, size, x.grain, e)
