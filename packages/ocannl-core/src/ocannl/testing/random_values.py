@@ -23,7 +23,7 @@ UNARY = (
     "id", "neg", "neg", "abs", "relu", "sat01", "not", "trunc", "exp", "exp2", "log", "log2", "sin", "cos", "tanh",
     "sqrt", "recip", "recip_sqrt",
 )  # fmt: skip
-SIGMOIDS = (("tanh", (-1, 1), 1), ("erf", (-1, 1), 1.13), ("erfc", (0, 2), 1.13), ("atan", (-1.6, 1.6), 1))
+SIGMOIDS = (("tanh", (-1.0, 1.0), 1), ("erf", (-1.0, 1.0), 1.13), ("erfc", (0.0, 2.0), 1.13), ("atan", (-1.6, 1.6), 1))
 """Functions drawn as `tanh`, with their bounds and largest slopes."""
 BINARY = (
     "add", "add", "sub", "sub", "mul", "mul", "mul", "max", "min", "lt", "le", "gt", "ge", "eq", "ne", "and", "or",
@@ -102,7 +102,6 @@ class Values:
         x = operand[1]
         low, high, size, e = x.low, x.high, x.size, x.error
         slope: float = 1
-        bounds: tuple[float, float]
         match name:
             case "neg": return self.apply(name, [operand], -high, -low, x.grain, e)
             case "abs": return self.apply(name, [operand], 0, size, x.grain, e)
@@ -110,7 +109,7 @@ class Values:
             case "sat01" | "not": return self.apply(name, [operand], 0, 1, x.grain, e)
             case "trunc": return self.apply(name, [operand], -size, size, 0, e)
             case "id": return self.apply(name, [operand], low, high, x.grain, e)
-            case "exp" | "exp2": bounds, slope = (0, exp(high)), exp(high)
+            case "exp" | "exp2": bounds, slope = (0.0, exp(high)), exp(high)
             case "log" | "log2": bounds, slope = (0, log(high + 1, 2)), 1.5
             case "sqrt": bounds, slope = (0, sqrt(size)), 1
             case "tanh":
