@@ -151,8 +151,23 @@ def assigns(comp: Comp) -> Iterator[Assign]:
     return (statement for statement in statements(comp) if isinstance(statement, Assign))
 
 
-def statements(comp: Comp) -> Iterator[Assign | Conditional]:
-    """The assignments in order of the text, and each conditional before its assignments."""
+def host_calls(comp: Comp) -> Iterator[HostCall]:
+    """The host calls in order of the text."""
+    return (statement for statement in statements(comp) if isinstance(statement, HostCall))
+
+
+def written_nodes(comp: Comp) -> Iterator[TNode]:
+    """The nodes that assignments and host calls write, in order of the text; with repetitions."""
+    for statement in statements(comp):
+        match statement:
+            case HostCall():
+                yield from statement.written
+            case Assign(lhs):
+                yield lhs
+
+
+def statements(comp: Comp) -> Iterator[Assign | Conditional | HostCall]:
+    """The assignments and host calls in order of the text, and each conditional before its statements."""
     stack: list[Comp] = [comp]
     while stack:
         match stack.pop():
@@ -163,36 +178,8 @@ def statements(comp: Comp) -> Iterator[Assign | Conditional]:
             case Conditional(_, body) as conditional:
                 yield conditional
                 stack.append(body)
-            case Assign() as assign:
-                yield assign
-
-
-def host_calls(comp: Comp) -> Iterator[HostCall]:
-    """The host calls in order of the text."""
-    stack: list[Comp] = [comp]
-    while stack:
-        match stack.pop():
-            case Seq(items):
-                stack.extend(reversed(items))
-            case LabeledBlock(_, body) | Loop(_, body) | Conditional(_, body):
-                stack.append(body)
-            case HostCall() as call:
-                yield call
-
-
-def written_nodes(comp: Comp) -> Iterator[TNode]:
-    """The nodes that assignments and host calls write, in order of the text; with repetitions."""
-    stack: list[Comp] = [comp]
-    while stack:
-        match stack.pop():
-            case Seq(items):
-                stack.extend(reversed(items))
-            case LabeledBlock(_, body) | Loop(_, body) | Conditional(_, body):
-                stack.append(body)
-            case HostCall() as call:
-                yield from call.written
-            case Assign(lhs):
-                yield lhs
+            case (Assign() | HostCall()) as statement:
+                yield statement
 
 
 def reads(value: Value) -> Iterator[Read]:
@@ -213,13 +200,14 @@ def nodes(comp: Comp) -> tuple[TNode, ...]:
     """All nodes of the code, in order of first occurrence."""
     seen: dict[TNode, None] = {}
     for statement in statements(comp):
-        if isinstance(statement, Conditional):
-            seen.update((read.node, None) for read in reads(statement.condition) if read.node not in seen)
-            continue
-        for piece in statement.pieces:
-            for read in piece.reads:
-                seen.setdefault(read.node)
-        seen.setdefault(statement.lhs)
+        match statement:
+            case Conditional(condition):
+                seen.update((read.node, None) for read in reads(condition) if read.node not in seen)
+            case Assign(lhs, pieces=pieces):
+                for piece in pieces:
+                    for read in piece.reads:
+                        seen.setdefault(read.node)
+                seen.setdefault(lhs)
     for call in host_calls(comp):
         seen.update((node, None) for node in call.nodes if node not in seen)
     return tuple(seen)

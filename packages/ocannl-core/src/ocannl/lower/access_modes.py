@@ -51,14 +51,15 @@ def static_symbols(code: Comp) -> tuple[Sym, ...]:
                 pass
 
     for statement in statements(code):
-        if isinstance(statement, Conditional):
-            visit(statement.condition)
-            continue
-        for piece in statement.pieces:
-            visit(piece.value)
-            for pick in piece.indirect:
-                visit(pick.value)
-            note(*piece.indices, *piece.when.ge0, *piece.when.eq0)
+        match statement:
+            case Conditional(condition):
+                visit(condition)
+            case Assign(pieces=pieces):
+                for piece in pieces:
+                    visit(piece.value)
+                    for pick in piece.indirect:
+                        visit(pick.value)
+                    note(*piece.indices, *piece.when.ge0, *piece.when.eq0)
     by_name: dict[str, Sym] = {}
     for sym in syms:
         if identifier(sym.name) != sym.name:

@@ -12,13 +12,14 @@ statements without regions is a program of its own, in which the symbols of encl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import AccessMode, BindIndex, Body, Buf, For, MemorySpace, Proc, Stmt, region_body
 from ocannl.opt.analysis.covered_buffers import covered_buffers
 from ocannl.opt.analysis.nests import accessed_buffers, bound_names
+from ocannl.opt.analysis.region_parts import region_parts
 from ocannl.opt.analysis.substitution import with_buffers
 
 Transform = Callable[[Proc], Proc]
@@ -43,7 +44,7 @@ class _Regions:
         self.names = set(bound_names(proc))
         self.bufs = dict.fromkeys(proc.bufs)
         self.parts_of: dict[Buf, int] = {}  # the number of parts that access a buffer
-        for part in _parts(proc.body):
+        for part, _ in region_parts(proc.body):
             for buf in dict.fromkeys(buf for stmt in part for bufs in accessed_buffers(stmt) for buf in bufs):
                 self.parts_of[buf] = self.parts_of.get(buf, 0) + 1
 
@@ -93,19 +94,3 @@ class _Regions:
         self.bufs.update(dict.fromkeys(original.get(buf, buf) for buf in new.bufs))
         self.names.update(bound_names(new))
         return with_buffers(new.body, original)
-
-
-def _parts(body: Body) -> Iterator[list[Stmt]]:
-    """Yields the runs of statements without regions; the condition of conditional code is a run of its own."""
-    run: list[Stmt] = []
-    for stmt in body:
-        inner = region_body(stmt)
-        if inner is None:
-            run.append(stmt)
-            continue
-        yield run
-        run = []
-        if isinstance(stmt, BindIndex):
-            yield [replace(stmt, body=())]
-        yield from _parts(inner)
-    yield run

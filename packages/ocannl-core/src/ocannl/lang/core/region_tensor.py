@@ -8,7 +8,7 @@ from functools import partial
 from ocannl.infer.logic import pointwise
 from ocannl.infer.shape import Shape
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Assign, Comp, Conditional, Piece, Read, Seq, Value, statements
+from ocannl.ir.assign import Assign, Comp, Conditional, Piece, Read, Seq, Value, assigns
 from ocannl.ir.loops import AccessMode
 from ocannl.ir.tnode import TNode
 from ocannl.lang.core.applied_operation import Application
@@ -106,4 +106,4 @@ def conditional(condition: Value, code: Sequence[Comp]) -> Conditional:
 
 def written(code: Iterable[Comp]) -> tuple[TNode, ...]:
     """The nodes that code writes, in order."""
-    return tuple(dict.fromkeys(s.lhs for s in statements(Seq(tuple(code))) if isinstance(s, Assign)))
+    return tuple(dict.fromkeys(assign.lhs for assign in assigns(Seq(tuple(code)))))

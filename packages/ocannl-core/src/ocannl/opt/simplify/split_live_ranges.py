@@ -9,6 +9,7 @@ from ocannl.ir.loops import AccessMode, BindIndex, Body, Buf, For, Proc, Stmt, r
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt.analysis.covered_buffers import covered_buffers
 from ocannl.opt.analysis.nests import accessed_buffers, bound_names
+from ocannl.opt.analysis.region_parts import region_parts
 from ocannl.opt.analysis.substitution import with_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
 
@@ -37,7 +38,7 @@ def split_live_ranges(proc: Proc) -> Proc:
     """
     if all(region_body(stmt) is None for stmt in proc.body):
         return proc
-    parts = list(_parts(proc.body, ()))
+    parts = [_part(stmts, enclosing) for stmts, enclosing in region_parts(proc.body)]
     names, new = Namer(bound_names(proc)), list(proc.bufs)
     renamed: list[dict[Buf, Buf]] = [{} for _ in parts]
     for buf in proc.bufs:
@@ -68,22 +69,6 @@ class _Part:
     @property
     def outermost_loop(self) -> For | None:
         return next((stmt for stmt in self.enclosing if isinstance(stmt, For)), None)
-
-
-def _parts(body: Body, enclosing: tuple[Stmt, ...]) -> Iterator[_Part]:
-    """Yields the parts of a body in order: one before each region and one at the end, which may be empty."""
-    run: list[Stmt] = []
-    for stmt in body:
-        inner = region_body(stmt)
-        if inner is None:
-            run.append(stmt)
-            continue
-        yield _part(run, enclosing)
-        run = []
-        if isinstance(stmt, BindIndex):
-            yield _part([replace(stmt, body=())], enclosing)
-        yield from _parts(inner, (*enclosing, stmt))
-    yield _part(run, enclosing)
 
 
 def _part(stmts: Sequence[Stmt], enclosing: tuple[Stmt, ...]) -> _Part:
