@@ -13,17 +13,18 @@ from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
-from ocannl.ir.capabilities import Caches, Capabilities
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.cpu import CacheLevel, Cpu
 from ocannl.opt import machine_model
 
-SMALL = Caches(private_bytes=1 << 14, associativity=4, shared_bytes=1 << 18)
-MEDIUM = Caches(private_bytes=1 << 18, associativity=8, shared_bytes=1 << 21)
+SMALL = Cpu(l2=CacheLevel(1 << 14, 4, 16, 48), l3=CacheLevel(1 << 18, 4, 64, 16))
+MEDIUM = Cpu(l2=CacheLevel(1 << 18, 8, 16, 48), l3=CacheLevel(1 << 21, 8, 64, 16))
 
 MACHINES: dict[str, Callable[[Capabilities], Capabilities]] = {
     "here": lambda given: given,
-    "small caches": lambda given: replace(given, caches=SMALL),
+    "small caches": lambda given: replace(given, cpu=SMALL),
     "vectors of 16 bytes": lambda given: replace(given, vector_bytes=16, vector_registers=16),
-    "vectors of 32 bytes": lambda given: replace(given, vector_bytes=32, vector_registers=16, caches=MEDIUM),
+    "vectors of 32 bytes": lambda given: replace(given, vector_bytes=32, vector_registers=16, cpu=MEDIUM),
     "online softmax": lambda given: replace(given, wants_online_softmax=True),
 }
 

@@ -152,7 +152,7 @@ def test_warning_says_that_no_reproducer_could_be_written(monkeypatch: Patch, tm
 
 
 @pytest.mark.parametrize("text", [
-    "", "[]", '{"format": "another"}', '{"format": "ocannl reproducer 1"}', "[" * 100_000, "\xff",
+    "", "[]", '{"format": "another"}', '{"format": "ocannl reproducer 2"}', "[" * 100_000, "\xff",
 ])  # fmt: skip
 def test_damaged_reproducers_are_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "file.json"

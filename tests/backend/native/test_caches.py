@@ -6,16 +6,19 @@ from importlib import import_module
 import numpy as np
 
 import ocannl as oc
-from ocannl.ir.capabilities import Caches
+from ocannl.ir.cpu import CacheLevel, Cpu
 
 SPECS = ("mk;kn=>mn", "mk;nk=>mn", "km;kn=>mn", "bmk;bkn=>bmn", "mka;akn=>mn")
 SIZES = {"m": 150, "n": 130, "k": 700, "b": 2, "a": 3}
-LARGE, SMALL, TINY = Caches(1 << 24, 16, 1 << 28), Caches(1 << 16, 8, 1 << 18), Caches(1 << 13, 2, 1 << 14)
+LARGE, SMALL, TINY = (
+    Cpu(l2=CacheLevel(private_bytes, ways, 16, 48), l3=CacheLevel(shared_bytes, ways, 64, 16))
+    for private_bytes, ways, shared_bytes in ((1 << 24, 16, 1 << 28), (1 << 16, 8, 1 << 18), (1 << 13, 2, 1 << 14))
+)
 
 
-def computed(native, monkeypatch, caches, threads):
+def computed(native, monkeypatch, cpu, threads):
     """The results of products, some with epilogues; the expected results; and the printed stages."""
-    capabilities = replace(native.capabilities, vector_bytes=32, vector_registers=16, caches=caches)
+    capabilities = replace(native.capabilities, vector_bytes=32, vector_registers=16, cpu=cpu)
     monkeypatch.setattr(import_module(f"ocannl_backend_{native.name}.backend"), "_capabilities", lambda: capabilities)
     random = np.random.default_rng(0)
     results, wants, programs = [], [], []
@@ -41,10 +44,10 @@ def test_caches_change_plans_and_no_bits(native, monkeypatch):
     for got, want in zip(plain, wants, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
     all_stages = ""
-    for caches, threads in ((SMALL, 1), (TINY, 1), (TINY, 3)):
-        results, _, stages = computed(native, monkeypatch, caches, threads)
+    for cpu, threads in ((SMALL, 1), (TINY, 1), (TINY, 3)):
+        results, _, stages = computed(native, monkeypatch, cpu, threads)
         for spec, expected, actual in zip(SPECS, plain, results, strict=True):
-            assert np.array_equal(expected, actual), f"{spec} with {caches}"
+            assert np.array_equal(expected, actual), f"{spec} with {cpu}"
         assert all(reference_stages != actual for reference_stages, actual in zip(programs, stages, strict=True))
         all_stages += "".join(stages)
     assert "_sums" in all_stages and "_sums" not in "".join(programs)  # partial sums between cache blocks

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from ocannl.backend import Location, OutOfMemory
-from ocannl.backend.cpu.device import ALIGNMENT_BYTES, CpuDevice, caches, memory_bytes
-from ocannl.ir.capabilities import Caches
+from ocannl.backend.cpu.device import ALIGNMENT_BYTES, CpuDevice, memory_bytes
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 1000, 1 << 20])
@@ -118,23 +117,3 @@ def test_accounting_is_thread_safe():
     for thread in threads:
         thread.join()
     assert device.bytes_in_use == 800
-
-
-def test_caches_from_sysfs(tmp_path):
-    entries = [("1", "Data", "48K", "12"), ("1", "Instruction", "64K", "8"), ("2", "Unified", "512K", "8"),
-            ("3", "Unified", "8192K", "16")]  # fmt: skip
-    for n, texts in enumerate(entries):
-        folder = tmp_path / f"index{n}"
-        folder.mkdir()
-        for name, text in zip(("level", "type", "size", "ways_of_associativity"), texts, strict=True):
-            (folder / name).write_text(text + "\n", encoding="ascii")
-    assert caches(tmp_path) == Caches(512 << 10, 8, 8 << 20)
-
-
-def test_default_caches_without_valid_sysfs(tmp_path):
-    assert caches(tmp_path) == Caches()
-    folder = tmp_path / "index0"
-    folder.mkdir()
-    for name in ("level", "type", "size", "ways_of_associativity"):
-        (folder / name).write_text("many", encoding="ascii")
-    assert caches.__wrapped__(tmp_path) == Caches()

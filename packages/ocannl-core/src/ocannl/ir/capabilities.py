@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ocannl.ir.cpu import COMMON_CPU, Cpu
 from ocannl.ir.precision import PRECISIONS
-
-
-@dataclass(frozen=True, slots=True)
-class Caches:
-    """The cache hierarchy. It affects loop order and tiling, but never the order of floating-point reductions."""
-
-    private_bytes: int = 1 << 20  # size of the largest cache private to a core
-    associativity: int = 16  # of that cache
-    shared_bytes: int = 1 << 25  # size of the last-level cache
-
-    @property
-    def streaming_threshold_bytes(self) -> int:
-        """The working set from which data is evicted before it is reused, with headroom for concurrent work."""
-        return self.shared_bytes // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +21,7 @@ class Capabilities:
     alignment_bytes: int = 64  # of every array in a slab
     vector_bytes: int = 0  # size of a SIMD register; 0: scalar code
     vector_registers: int = 16
-    caches: Caches = Caches()
+    cpu: Cpu = COMMON_CPU  # it affects loop order and tiling, but never the order of floating-point reductions
     timestamps: bool = False  # supports the statement `ReadClock`, with which profiles measure the parts of a nest
 
     def canonical(self) -> str:
@@ -44,5 +31,5 @@ class Capabilities:
             f"grouped={self.wants_fusion_groups} online={self.wants_online_softmax} "
             f"lanes={self.grid_threads} align={self.alignment_bytes} "
             f"vectors={self.vector_registers}x{self.vector_bytes} "
-            f"caches={self.caches.private_bytes}/{self.caches.associativity},{self.caches.shared_bytes}"
+            f"{self.cpu.canonical()}"
         )

@@ -3,8 +3,8 @@
 Passes read these constants when they run (`machine.MIN_BYTES_SAVED`), so that a test can exercise a pass on a small
 program with `mock.patch.object(machine_model, "MIN_BYTES_SAVED", 0)`. No constant decides whether a transformation is
 legal: for all values, results are equal up to rounding. Properties of the target (sizes of caches, vectors, registers)
-are in `ir.capabilities`; the factors that passes apply to them are here. Constants that determine the order of
-summation do not depend on the caches, so that it is equal on all machines with the same vectors.
+are in `ir.capabilities` and `ir.cpu`; the factors that passes apply to them are here. Constants that determine the
+order of summation do not depend on the caches, so that it is equal on all machines with the same vectors.
 
 The cost model of tiles caches its results (`schedule.plan.cost_model`): its constants must not change within a process.
 """

@@ -91,7 +91,7 @@ def passes(
 ) -> tuple[Pass, ...]:
     """Returns the passes for a target, in order. Results are the same without any of them, but a program can only be
     compiled after placement and allocation, which have plain forms."""
-    c, threshold = capabilities, capabilities.caches.streaming_threshold_bytes
+    c, threshold = capabilities, capabilities.cpu.streaming_threshold_bytes
     fuses = c.wants_schedule or c.wants_fusion_groups
     splits = c.wants_schedule or c.grid_threads > 0
     steps = (

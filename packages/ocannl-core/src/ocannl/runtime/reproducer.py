@@ -23,7 +23,8 @@ from ocannl.backend.discovery import core_version
 from ocannl.base import config
 from ocannl.base.config import CACHE, CACHE_DIR, user_cache_folder
 from ocannl.base.plugins import exception_summary
-from ocannl.ir.capabilities import Caches, Capabilities
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.cpu import cpu_from_tree
 from ocannl.ir.loops import Proc
 from ocannl.ir.printer import print_proc
 from ocannl.ir.serialize import Tree, dump, load, nodes_of
@@ -31,7 +32,7 @@ from ocannl.ir.tnode import TNode
 from ocannl.opt.schedule.schedule import PlanChoices
 from ocannl.runtime.disk_cache import require_private, write_atomically
 
-FORMAT = "ocannl reproducer 1"
+FORMAT = "ocannl reproducer 2"
 MAX_FILES = 16
 MAX_BYTES = 1 << 28  # of a file that is read
 UNPUBLISHED_SETTINGS = frozenset({"cache_dir", "c_compiler"})  # paths of this machine
@@ -178,5 +179,4 @@ def _capabilities_tree(capabilities: Capabilities) -> Tree:
 
 def _capabilities(tree: Tree) -> Capabilities:
     scalars: dict[str, Any] = {name: value for name, value in tree.items() if isinstance(value, bool | int)}
-    caches = Caches(**{name: int(value) for name, value in tree["caches"].items()})
-    return Capabilities(frozenset(map(str, tree["precisions"])), **scalars, caches=caches)
+    return Capabilities(frozenset(map(str, tree["precisions"])), **scalars, cpu=cpu_from_tree(tree["cpu"]))

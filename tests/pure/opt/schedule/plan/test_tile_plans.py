@@ -10,7 +10,8 @@ import pytest
 from loop_programs.random_groups import with_scheduled_group
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
-from ocannl.ir.capabilities import Caches, Capabilities
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.cpu import CacheLevel, Cpu
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
     AccessMode,
@@ -384,17 +385,21 @@ def test_long_reductions_of_large_products_are_blocked() -> None:
     group, (_, j, _) = product(1024, 1024, 5000)
     plan = chosen(group, AVX512)
     ((first, size), *_) = plan.loops
-    assert first is j and plan.k_block * size * 4 <= AVX512.caches.private_bytes // 4
+    assert first is j and plan.k_block * size * 4 <= AVX512.cpu.l2.size_bytes // 4
     assert plan.k_block * -(-5000 // plan.k_block) - 5000 < 5000 // plan.k_block
     for sizes in ((1024, 1024, 1024), (24, 1024, 5000)):
         assert not chosen(product(*sizes)[0], AVX512).k_block
+
+
+def _with_l2(size_bytes: int) -> Cpu:
+    return Cpu(l2=CacheLevel(size_bytes, 8, 16, 48), l3=CacheLevel(4 * size_bytes, 16, 64, 16))
 
 
 def test_order_of_summation_does_not_depend_on_caches() -> None:
     for sizes in ((64, 64, 64), (512, 512, 512), (1024, 1024, 1024), (100, 2048, 4096)):
         group, _ = product(*sizes)
         small, large = (
-            chosen(group, replace(AVX512, caches=Caches(size, 8, 4 * size))) for size in (1 << 17, 1 << 22)
+            chosen(group, replace(AVX512, cpu=_with_l2(size))) for size in (1 << 17, 1 << 22)
         )
         assert (small.vector, small.vectors) == (large.vector, large.vectors)
         assert small.reduction_syms == large.reduction_syms

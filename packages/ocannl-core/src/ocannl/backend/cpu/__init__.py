@@ -1,6 +1,7 @@
 """Runtime support for native CPU backends: devices, queues, threads and entry points."""
 
-from ocannl.backend.cpu.device import CpuDevice, caches, cores, devices
+from ocannl.backend.cpu.device import CpuDevice, cores, devices
+from ocannl.backend.cpu.host_cpu import reported_cpu
 from ocannl.backend.cpu.native_backend import NativeBackend, native_capabilities
 from ocannl.backend.cpu.native_code import NativeCode, Package, Source, backend_version, refuse_overlap, validate
 from ocannl.backend.cpu.thread_pool import ThreadPoolCode
@@ -13,10 +14,10 @@ __all__ = [
     "Source",
     "ThreadPoolCode",
     "backend_version",
-    "caches",
     "cores",
     "devices",
     "native_capabilities",
     "refuse_overlap",
+    "reported_cpu",
     "validate",
 ]

@@ -20,7 +20,6 @@ from ocannl.backend.api import Device, Location, Queue
 from ocannl.backend.cpu.queue import InlineQueue, ThreadedQueue
 from ocannl.base.errors import OutOfMemory
 from ocannl.base.forks import after_fork_in_child
-from ocannl.ir.capabilities import Caches
 
 ALIGNMENT_BYTES = 64  # size of a cache line and of the widest vector
 MIN_DEVICES = 8
@@ -41,24 +40,6 @@ def memory_bytes() -> int:
     with suppress(OSError, ValueError):  # no cgroup, or no limit
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
     return min(limits, default=1 << 62)
-
-
-@cache
-def caches(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> Caches:
-    """Returns the cache hierarchy reported by the operating system, or the default."""
-    defaults, by_level = Caches(), dict[int, tuple[int, int]]()
-    for index in sorted(folder.glob("index*")):
-        with suppress(OSError, ValueError):
-            level, kind, size, associativity = (
-                (index / name).read_text(encoding="ascii").strip()
-                for name in ("level", "type", "size", "ways_of_associativity")
-            )
-            if kind != "Instruction":
-                by_level[int(level)] = int(size.removesuffix("K")) << 10, int(associativity)
-    private = by_level.get(2, (0, 0))
-    if not all(private):
-        return defaults
-    return Caches(*private, max(size for size, _ in by_level.values()))
 
 
 class CpuDevice:

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
 from ocannl.backend.api import CompiledCode, Entry, Location, Queue
-from ocannl.backend.cpu.device import CpuDevice, caches, devices
+from ocannl.backend.cpu.device import CpuDevice, devices
+from ocannl.backend.cpu.host_cpu import reported_cpu
 from ocannl.backend.cpu.native_code import NativeCode, validate
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
@@ -14,11 +15,11 @@ from ocannl.ir.precision import Precision
 
 
 def native_capabilities(precisions: Iterable[Precision], vector_registers: tuple[int, int]) -> Capabilities:
-    """The capabilities of native code: loops over vectors, tiled for the caches of this machine, and clocks.
+    """The capabilities of native code: loops over vectors, tiled for the processor at hand, and clocks.
     `vector_registers` are the size in bytes and the number of vector registers."""
     width, registers = vector_registers
     names = frozenset(precision.name for precision in precisions)
-    return Capabilities(names, vector_bytes=width, vector_registers=registers, caches=caches(), timestamps=True)
+    return Capabilities(names, vector_bytes=width, vector_registers=registers, cpu=reported_cpu(), timestamps=True)
 
 
 class NativeBackend(ABC):

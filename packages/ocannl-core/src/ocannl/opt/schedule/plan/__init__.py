@@ -21,7 +21,7 @@ Plan = ScalarPlan | TilePlan
 def model_plan(group: FusionGroup, capabilities: Capabilities, is_parallel: bool = False) -> Plan:
     """Returns the cost model's plan for the group; `is_parallel` if its outermost loop may run on several threads."""
     tile = best_tile_plan(group, capabilities, is_parallel)
-    return scalar_plan(group) if tile is None else order_loops(group, tile, capabilities.caches)
+    return scalar_plan(group) if tile is None else order_loops(group, tile, capabilities.cpu)
 
 
 __all__ = ["ScalarPlan", "Plan", "TilePlan", "model_plan", "candidate_plans"]

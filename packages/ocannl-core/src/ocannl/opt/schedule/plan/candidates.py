@@ -35,12 +35,12 @@ def candidate_plans(
     tile_plan = best_tile_plan(group, capabilities, is_parallel)
     if tile_plan is None:
         return (scalar_plan(group),)
-    rounding, caches = rounding_class(group, tile_plan), capabilities.caches
-    best = order_loops(group, tile_plan, caches)
+    rounding, cpu = rounding_class(group, tile_plan), capabilities.cpu
+    best = order_loops(group, tile_plan, cpu)
     candidates = {best: None}
     variants = chain(_loop_order_variants(tile_plan), _tile_variants(group, tile_plan, capabilities))
     equal = (variant for variant in variants if rounding_class(group, variant) == rounding)
-    packed = (add_packing_and_blocking(group, variant, caches) for variant in equal)
+    packed = (add_packing_and_blocking(group, variant, cpu) for variant in equal)
     for plan in chain(_packing_variants(group, best), packed):
         if len(candidates) == limit:
             break

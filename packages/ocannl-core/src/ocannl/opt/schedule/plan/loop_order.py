@@ -9,7 +9,7 @@ from itertools import permutations
 from math import prod
 
 from ocannl.ir.affine import Sym
-from ocannl.ir.capabilities import Caches
+from ocannl.ir.cpu import Cpu
 from ocannl.ir.loops import Update
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
@@ -26,12 +26,12 @@ def can_reorder(group: FusionGroup, plan: TilePlan) -> bool:
     return bool(group.reductions and plan.tile_sizes and group.cond.is_true)
 
 
-def order_loops(group: FusionGroup, plan: TilePlan, caches: Caches) -> TilePlan:
+def order_loops(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
     """Returns the plan with the best loop order, and with packing and blocking chosen for this order."""
-    return add_packing_and_blocking(group, _best_order(group, plan, caches), caches)
+    return add_packing_and_blocking(group, _best_order(group, plan, cpu), cpu)
 
 
-def _best_order(group: FusionGroup, plan: TilePlan, caches: Caches) -> TilePlan:
+def _best_order(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
     """Returns the plan with the loop order and strip of least memory traffic, if the savings are significant."""
     if plan.transposed_loop is not None and not group.reductions:
         return _order_transpose(group, plan)
@@ -39,12 +39,12 @@ def _best_order(group: FusionGroup, plan: TilePlan, caches: Caches) -> TilePlan:
     if not can_reorder(group, plan) or not 2 <= len(trip_counts) <= machine.MAX_PERMUTED_LOOPS:
         return plan
     cycles = prod(s.extent for s in (*group.syms, *plan.reduction_syms)) / plan.lanes / 2
-    default_cost = _memory_traffic(group, plan, tuple(trip_counts.items()), caches)
+    default_cost = _memory_traffic(group, plan, tuple(trip_counts.items()), cpu)
     if default_cost < machine.MIN_LOOP_ORDER_SAVING * cycles:
         return plan
     best_cost, best = default_cost, plan
     for candidate, order in _candidate_orders(plan):
-        cost = _memory_traffic(group, candidate, order, caches)
+        cost = _memory_traffic(group, candidate, order, cpu)
         if cost < best_cost:
             best_cost, best = cost, candidate
     is_significant = default_cost - best_cost > machine.MIN_LOOP_ORDER_SAVING * cycles
@@ -92,21 +92,21 @@ def _operands(group: FusionGroup, plan: TilePlan) -> list[_Operand]:
     return operands
 
 
-def _memory_traffic(group: FusionGroup, plan: TilePlan, order: LoopOrder, caches: Caches) -> float:
+def _memory_traffic(group: FusionGroup, plan: TilePlan, order: LoopOrder, cpu: Cpu) -> float:
     """Estimates the cycles for traffic from the shared cache and from memory, after `add_cache_blocking`."""
-    plan = add_cache_blocking(group, plan, caches)
+    plan = add_cache_blocking(group, plan, cpu)
     operands = _operands(group, plan)
     if plan.k_block:
         k, n = plan.reduction_syms[0], len(order) - plan.blocked_loops
         order = (*order[:n], (k, -(-k.extent // plan.k_block)), *order[n:])
-    operand_cache_bytes = caches.private_bytes // machine.OPERAND_CACHE_DIVISOR
+    operand_cache_bytes = cpu.l2.size_bytes // machine.OPERAND_CACHE_DIVISOR
     llc_bytes = _cache_fill_bytes(operands, order, operand_cache_bytes)
-    dram_bytes = _cache_fill_bytes(operands, order, caches.streaming_threshold_bytes)
+    dram_bytes = _cache_fill_bytes(operands, order, cpu.streaming_threshold_bytes)
     cost = machine.LLC_LINE_CYCLES * llc_bytes + machine.DRAM_LINE_CYCLES * dram_bytes
-    return (cost + machine.SHORT_RUN_CYCLES * _short_run_bytes(group, order, caches)) / machine.LINE_BYTES
+    return (cost + machine.SHORT_RUN_CYCLES * _short_run_bytes(group, order, cpu)) / machine.LINE_BYTES
 
 
-def _short_run_bytes(group: FusionGroup, order: LoopOrder, caches: Caches) -> int:
+def _short_run_bytes(group: FusionGroup, order: LoopOrder, cpu: Cpu) -> int:
     """Returns the bytes of large epilogue operands that come from memory in runs no longer than a tile row, because the
     innermost loop does not continue them."""
     (reduction,) = group.reductions
@@ -114,9 +114,9 @@ def _short_run_bytes(group: FusionGroup, order: LoopOrder, caches: Caches) -> in
     updated = [stmt.ref for stmt in group.epilogue if isinstance(stmt, Update)]
     large_refs = {
         ref.buf: ref for ref in (*group.reads, *updated)
-        if ref.buf not in reduction_bufs and ref.buf.nbytes > caches.private_bytes
+        if ref.buf not in reduction_bufs and ref.buf.nbytes > cpu.l2.size_bytes
     }  # fmt: skip
-    if sum(buf.nbytes for buf in (*reduction_bufs, *large_refs)) <= caches.streaming_threshold_bytes:
+    if sum(buf.nbytes for buf in (*reduction_bufs, *large_refs)) <= cpu.streaming_threshold_bytes:
         return 0
     inner = next((sym for sym, count in reversed(order) if count > 1), None)
     return sum(buf.nbytes for buf, ref in large_refs.items() if inner is not None and abs(ref.stride(inner)) > 1)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import gcd, prod
 
 from ocannl.ir.accesses import alias_class, always_in_bounds
-from ocannl.ir.capabilities import Caches
+from ocannl.ir.cpu import Cpu
 from ocannl.ir.loops import Ref, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
@@ -17,11 +17,11 @@ from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
 
 
-def add_packing_and_blocking(group: FusionGroup, plan: TilePlan, caches: Caches) -> TilePlan:
+def add_packing_and_blocking(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
     """Packs operands that would thrash the private cache, because strided lines collide in few sets, and blocks the
     reduction where reused operands exceed this cache. Neither changes the order of summation."""
-    packed = tuple([ref for ref in packable_operands(group, plan) if _is_packing_profitable(ref, plan, caches)])
-    return replace(add_cache_blocking(group, plan, caches), packed_operands=packed)
+    packed = tuple([ref for ref in packable_operands(group, plan) if _is_packing_profitable(ref, plan, cpu)])
+    return replace(add_cache_blocking(group, plan, cpu), packed_operands=packed)
 
 
 def packable_operands(group: FusionGroup, plan: TilePlan) -> Iterator[Ref]:
@@ -48,7 +48,7 @@ def can_block(group: FusionGroup, plan: TilePlan) -> bool:
     return bool(group.reductions and over_outputs and len(plan.tile_sizes) > 1 and group.cond.is_true)
 
 
-def add_cache_blocking(group: FusionGroup, plan: TilePlan, caches: Caches) -> TilePlan:
+def add_cache_blocking(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
     """Blocks the outermost reduction loop so that operands reused by the inner tile loops stay in the private cache.
 
     Returns the plan unchanged unless blocks have at least `MIN_REDUCTION_PER_BLOCK` terms, their operands are reused by
@@ -72,7 +72,7 @@ def add_cache_blocking(group: FusionGroup, plan: TilePlan, caches: Caches) -> Ti
         cells = prod(tile_sizes[sym] for sym in tile_sizes if ref.stride(sym))
         return cells * prod(sym.extent for sym in inner_syms if ref.stride(sym)) * ref.buf.precision.nbytes
 
-    k_block = caches.private_bytes // machine.BLOCK_CACHE_DIVISOR // max(1, sum(map(bytes_per_iteration, reused)))
+    k_block = cpu.l2.size_bytes // machine.BLOCK_CACHE_DIVISOR // max(1, sum(map(bytes_per_iteration, reused)))
     is_long = k_block * prod(sym.extent for sym in inner_syms) >= machine.MIN_REDUCTION_PER_BLOCK
     reuse = prod(trip_counts[sym] for sym in loops[len(loops) - blocked_loops :])
     if not blocked_loops or not is_long or reuse < machine.MIN_OPERAND_REUSE or k.extent < 2 * k_block:
@@ -80,7 +80,7 @@ def add_cache_blocking(group: FusionGroup, plan: TilePlan, caches: Caches) -> Ti
     return replace(plan, k_block=-(-k.extent // -(-k.extent // k_block)), blocked_loops=blocked_loops)
 
 
-def _is_packing_profitable(ref: Ref, plan: TilePlan, caches: Caches) -> bool:
+def _is_packing_profitable(ref: Ref, plan: TilePlan, cpu: Cpu) -> bool:
     """Whether the cache misses that packing avoids cost more than the copy."""
     ref_syms = [sym for sym in plan.tile_sizes if ref.stride(sym)]
     if len(ref_syms) != 1 or ref.stride(ref_syms[0]) != 1:
@@ -89,9 +89,9 @@ def _is_packing_profitable(ref: Ref, plan: TilePlan, caches: Caches) -> bool:
     size = plan.tile_sizes[sym]
     rows = prod(k.extent for k in plan.reduction_syms if ref.stride(k))
     span = sym.extent if sym is last else size  # elements of a row that are read before the tile's part is reused
-    set_period_bytes = caches.private_bytes // caches.associativity
+    set_period_bytes = cpu.l2.size_bytes // cpu.l2.associativity
     distance = gcd(set_period_bytes, *(ref.stride(k) * nbytes for k in plan.reduction_syms))
-    if rows * max(distance, span * nbytes) <= caches.private_bytes:
+    if rows * max(distance, span * nbytes) <= cpu.l2.size_bytes:
         return False
     reuse = prod(count for loop, count in plan.trip_counts.items() if loop is not sym and not ref.stride(loop))
     lines = -(-size * nbytes // machine.LINE_BYTES)

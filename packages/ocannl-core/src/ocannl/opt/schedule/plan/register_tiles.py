@@ -198,7 +198,7 @@ def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProb
         lanes=capabilities.vector_bytes // width,
         registers=capabilities.vector_registers,
     )
-    cache_bytes = capabilities.caches.private_bytes // machine.OPERAND_CACHE_DIVISOR
+    cache_bytes = capabilities.cpu.l2.size_bytes // machine.OPERAND_CACHE_DIVISOR
     return TilingProblem(
         syms, tuple(reduction_reads), tuple(epilogue_reads), tuple(group.writes), shape, cache_bytes
     )
