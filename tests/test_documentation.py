@@ -46,8 +46,11 @@ INTERNAL = {  # members without an underscore that other modules of the package 
     oc.Dim: "cell name",
     Code: "items keep_reasons",
     Symbol: "kind",
+    train.LossScale: "parts",
 }
-PUBLIC_CLASSES = (*INTERNAL, oc.Routine, train.DataParallel, train.Fitted, train.LossScale)
+PUBLIC_CLASSES = (
+    *INTERNAL, oc.Routine, train.DataParallel, train.EMA, train.Fitted, train.ReduceOnPlateau
+)  # fmt: skip
 EXTERNAL_OPTIONS = {"--find-links", "--pyargs"}  # of pip and pytest
 
 

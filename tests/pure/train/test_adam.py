@@ -68,7 +68,8 @@ def test_state_is_labeled_by_its_parameter_and_common_scalars_are_computed_once(
     text = print_comp(train.adam((w * b).sum()).elaborate().comp)
     for name in ("adam_mean_w", "adam_square_w", "adam_mean_b", "adam_square_b"):
         assert f"  {name}[o0] =:" in text
-    assert text.count("adam_mean_weight =:") == text.count("adam_square_weight =:") == text.count("adam_step =:") == 1
+    for name in ("adam_mean_weight_w", "adam_square_weight_w", "adam_step_w"):
+        assert text.count(f"{name} =:") == 1
 
 
 @pytest.mark.parametrize("betas", [(1.0, 0.999), (0.9, -0.1), (0.9, float("nan"))])

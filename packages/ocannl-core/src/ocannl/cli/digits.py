@@ -11,7 +11,7 @@ import numpy as np
 from ocannl.lang.api import Tensor, op, param, symbol, tensor
 from ocannl.runtime.context import Context
 from ocannl.train.fit import Fitted, fit
-from ocannl.train.step import sgd
+from ocannl.train.sgd import sgd
 
 Array = np.ndarray[Any, Any]
 

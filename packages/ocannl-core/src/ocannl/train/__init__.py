@@ -7,30 +7,69 @@ from typing import Any as _Any
 from ocannl.base import spelling as _spelling
 from ocannl.base.traceback_filtering import checked as _checked
 from ocannl.base.traceback_filtering import public as _public
-from ocannl.train.adam import adam, adamw
+from ocannl.train.accumulation import accumulate
+from ocannl.train.adam import adam, adamw, nadam
+from ocannl.train.adaptive import adagrad, rmsprop
+from ocannl.train.averaging import EMA
+from ocannl.train.clipping import clip_grad_norm, clip_grad_value
 from ocannl.train.fit import Fitted, fit
+from ocannl.train.lamb import lamb
+from ocannl.train.lion import lion
+from ocannl.train.muon import muon
 from ocannl.train.parallel import DataParallel, all_reduce
-from ocannl.train.rates import cosine_decay, exponential_decay, linear_decay
+from ocannl.train.plateau import ReduceOnPlateau
 from ocannl.train.scale import LossScale
-from ocannl.train.step import grad_update, sgd
+from ocannl.train.schedules import (
+    constant,
+    cosine_decay,
+    exponential_decay,
+    join,
+    linear_decay,
+    one_cycle,
+    polynomial_decay,
+    step_decay,
+    warmup,
+)
+from ocannl.train.sgd import sgd
+from ocannl.train.step import grad_update
 
 __all__ = [
     "DataParallel",
+    "EMA",
     "Fitted",
     "LossScale",
+    "ReduceOnPlateau",
+    "accumulate",
+    "adagrad",
     "adam",
     "adamw",
     "all_reduce",
+    "clip_grad_norm",
+    "clip_grad_value",
+    "constant",
     "cosine_decay",
     "exponential_decay",
     "fit",
     "grad_update",
+    "join",
+    "lamb",
     "linear_decay",
+    "lion",
+    "muon",
+    "nadam",
+    "one_cycle",
+    "polynomial_decay",
+    "rmsprop",
     "sgd",
+    "step_decay",
+    "warmup",
 ]
 
 globals().update({name: _public(globals()[name]) for name in __all__ if _isfunction(globals()[name])})
-_SCHEDULES = ("cosine_decay", "exponential_decay", "linear_decay")  # they would fail later, when they are used
+_SCHEDULES = (  # they would fail later, when they are used
+    "constant", "cosine_decay", "exponential_decay", "join", "linear_decay", "one_cycle", "polynomial_decay",
+    "step_decay", "warmup",
+)  # fmt: skip
 globals().update({name: _checked(globals()[name]) for name in _SCHEDULES})
 
 if not TYPE_CHECKING:

@@ -22,6 +22,7 @@ from ocannl.lang.record.recorder import cd
 from ocannl.runtime.context import Context
 from ocannl.runtime.transfer import transfer
 from ocannl.train.feed import Feed, bind_feed
+from ocannl.train.scale import LossScale
 from ocannl.train.step import grad_update
 
 Step = Callable[[], None]
@@ -96,12 +97,16 @@ class DataParallel:
     `update` is code that changes parameters by their gradients, such as `train.sgd(loss, 0.1)`. A step computes the
     gradients of one batch in each context, all-reduces their mean (their sum if `mean` is false), and runs the update
     in each context. If the loss is a mean over its batch and batches have equal sizes, this equals a step of a single
-    context on the union of the batches. The constructor initializes parameters without a value in `contexts[0]` and
-    broadcasts all parameters. Contexts with threaded queues work concurrently.
+    context on the union of the batches. `scale` is a loss scale, a number or a `LossScale`, which skips a step in all
+    contexts if the exchanged gradients are not finite. The constructor initializes parameters without a value in
+    `contexts[0]` and broadcasts all parameters. Contexts with threaded queues work concurrently.
     """
 
-    def __init__(self, contexts: Sequence[Context], loss: Tensor, update: Code, *, mean: bool = True) -> None:
-        code = grad_update(loss)
+    def __init__(
+        self, contexts: Sequence[Context], loss: Tensor, update: Code, *, mean: bool = True,
+        scale: LossScale | float | None = None,
+    ) -> None:  # fmt: skip
+        codes = scale.parts(loss, update) if isinstance(scale, LossScale) else (grad_update(loss, scale=scale), update)
         self._contexts = tuple(contexts)
         if len(set(self._contexts)) != len(self._contexts) or not self._contexts:
             raise CodeError("data-parallel training needs at least one context, and each only once")
@@ -111,7 +116,6 @@ class DataParallel:
         for transfer_step in broadcast(params, self._contexts):
             transfer_step()
         gradients = [p.grad for p in loss.params.values() if p.grad is not None]
-        codes = [code, update]
         routines = [ctx.compile_all(codes, keep=[loss, *gradients]) for ctx in self._contexts]
         self._compute, self._update = zip(*routines, strict=True)
         self._exchange = cache(lambda count: all_reduce(gradients, self._contexts, mean=mean, holders=count))

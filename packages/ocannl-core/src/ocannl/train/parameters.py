@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ocannl.base.errors import CodeError
 from ocannl.lang.blocks import Block
 from ocannl.lang.core.tensor import Tensor
 
-Trained = Block | Mapping[str, Tensor] | Iterable[Tensor] | Tensor | None
+Trained = Block | Mapping[str, Tensor] | Iterable[Tensor] | Tensor | Callable[[str, Tensor], object] | None
 
 
 def trainable_parameters(loss: Tensor, params: Trained = None) -> Mapping[str, Tensor]:
-    """The parameters by path that gradients of the loss reach; with `params`, those of a block, mapping or list.
+    """The parameters by path that gradients of the loss reach; with `params`, those of a block, mapping or list, or
+    those for which a predicate of path and parameter holds.
 
     Raises: CodeError for a parameter that no gradient reaches.
     """
@@ -23,6 +24,8 @@ def trainable_parameters(loss: Tensor, params: Trained = None) -> Mapping[str, T
         params = [params]
     if isinstance(params, Block):
         params = params.params
+    if callable(params):
+        return {path: p for path, p in reached.items() if params(path, p)}
     chosen = list(params.values() if isinstance(params, Mapping) else params)
     for p in chosen:
         if not isinstance(p, Tensor) or not p.is_parameter:

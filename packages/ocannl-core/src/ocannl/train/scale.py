@@ -12,11 +12,7 @@ from math import inf
 
 from ocannl.base.errors import CodeError
 from ocannl.base.traceback_filtering import public_class
-from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Assign, Call, Piece, Read, Seq, Value, assigns
-from ocannl.ir.ops import BY_NAME
 from ocannl.ir.precision import float32, int32
-from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.leaf_constructors import node
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.einsum import maximum
@@ -25,6 +21,7 @@ from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.ops.reductions import all_
 from ocannl.lang.record.code import Code, seq, titled
 from ocannl.lang.record.recorder import cd
+from ocannl.train.conditional import ConditionalCode
 from ocannl.train.parameters import trainable_parameters
 from ocannl.train.step import grad_update
 
@@ -60,11 +57,13 @@ class LossScale:
 
     def step(self, loss: Tensor, update: Code) -> Code:
         """The gradients of `loss`, then `update` if all of them are finite, then the adaptation of the factor."""
-        gradients = grad_update(loss, scale=self.value)
-        checked = self._check(loss)
-        guarded = _ConditionalUpdate(update, self._is_finite.node)
-        step = seq(gradients, checked, titled("if all are finite", guarded), self._adapt())
-        return titled(lambda: f"{loss.label} scaled step", step)
+        return titled(lambda: f"{loss.label} scaled step", seq(*self.parts(loss, update)))
+
+    def parts(self, loss: Tensor, update: Code) -> tuple[Code, Code]:
+        """The code before and after an exchange of gradients between contexts."""
+        guarded = ConditionalCode(self._is_finite, update)
+        checked = seq(self._check(loss), titled("if all are finite", guarded), self._adapt())
+        return grad_update(loss, scale=self.value), checked
 
     def _check(self, loss: Tensor) -> Code:
         code: Code
@@ -85,44 +84,3 @@ class LossScale:
             steps[...] = where(steps >= self.interval, 0, steps)
             skipped += 1 - finite
         return code
-
-
-class _ConditionalUpdate(Code):
-    """Code whose writes to persistent nodes are undone if a condition, a scalar node, is 0.
-
-    The nodes are copied before the code runs and restored after it.
-    """
-
-    __slots__ = ("condition", "guarded")
-
-    def __init__(self, guarded: Code, condition: TNode) -> None:
-        super().__init__(guarded.items, guarded.keep_reasons)
-        self.guarded = guarded
-        self.condition = condition
-
-    def _comp(self) -> Seq:
-        inner = self.guarded._comp()
-        written = dict.fromkeys(a.lhs for a in assigns(inner) if a.lhs.role in _PERSISTENT_ROLES)
-        backups = {n: _backup_node(n) for n in written}
-        save = [_assign_all_cells(backups[n], n) for n in written]
-        restore = [_assign_all_cells(n, n, Read(self.condition, ()), backups[n]) for n in written]
-        return Seq((*save, inner, *restore))
-
-
-_PERSISTENT_ROLES = (Role.PARAMETER, Role.STATE, Role.PLACEHOLDER)
-
-
-def _backup_node(n: TNode) -> TNode:
-    return TNode(f"{n.label}.before", Role.RESULT, lambda: n.dims, lambda: n.precision, where=n.where)
-
-
-def _assign_all_cells(
-    lhs: TNode, source: TNode, condition: Read | None = None, otherwise: TNode | None = None
-) -> Assign:
-    """`lhs = source`, or `lhs = where(condition, source, otherwise)`, for all cells."""
-    loops = tuple(Sym(f"i{n}", 0, size - 1) for n, size in enumerate(lhs.dims))
-    indices = tuple(map(Affine.of, loops))
-    value: Value = Read(source, indices)
-    if condition is not None and otherwise is not None:
-        value = Call(BY_NAME["where"], (condition, value, Read(otherwise, indices)))
-    return Assign(lhs, None, True, (Piece(loops, indices, value),))

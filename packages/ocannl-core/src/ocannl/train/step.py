@@ -1,17 +1,12 @@
-"""One training step as code: gradients, then updates."""
+"""The gradients of a loss, as code."""
 
 from __future__ import annotations
 
 from ocannl.base.errors import CodeError, DtypeError
-from ocannl.ir.precision import float32, promote
-from ocannl.lang.core.leaf_constructors import state_like
-from ocannl.lang.core.symbolic_terms import convert
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.ops.elementwise_decorator import cellwise
 from ocannl.lang.record.code import Code, seq, titled
 from ocannl.lang.record.recorder import cd
-from ocannl.train.parameters import Trained, trainable_parameters
-from ocannl.train.rates import Rate, check_numbers, rate_of
+from ocannl.train.parameters import trainable_parameters
 
 
 def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:
@@ -43,39 +38,3 @@ def _divide_gradient(p: Tensor, scale: Tensor | float) -> None:
             f"the gradient of `{p.label}` is of type {kind}: dividing it by the scale would underflow\n  fix  {fix}"
         )
     p.grad /= scale  # type: ignore[operator]
-
-
-@cd
-def sgd_one(
-    p: Tensor, *, path: str, learning_rate: Tensor | float, momentum: float = 0.0, weight_decay: float = 0.0,
-    nesterov: bool = False,
-) -> None:  # fmt: skip
-    """The update of one parameter. Source: Sutskever, Martens, Dahl, Hinton 2013, in the variant of PyTorch."""
-    delta: Tensor = p.grad if not weight_decay else p.grad + weight_decay * p  # type: ignore[assignment]
-    if momentum:
-        velocity = state_like(f"sgd_momentum.{path}", p, promote(p.dtype, float32))
-        velocity[...] = momentum * velocity + delta
-        delta = delta + momentum * velocity if nesterov else velocity
-    if not isinstance(learning_rate, Tensor):
-        p -= learning_rate * delta
-        return
-    kind = promote(p.dtype, float32)
-    p -= cellwise("sgd", lambda rate, d: convert(rate, kind) * d, learning_rate, delta)
-
-
-def sgd(
-    loss: Tensor, learning_rate: Rate, *, params: Trained = None, momentum: float = 0.0, weight_decay: float = 0.0,
-    nesterov: bool = False,
-) -> Code:  # fmt: skip
-    """A step of stochastic gradient descent from the current gradients of `loss`.
-
-    It updates the parameters that these gradients reach, or `params`: a block, or some of the parameters. The learning
-    rate is a number, a tensor without axes, whose code is part of the step, or a schedule.
-    """
-    check_numbers("sgd", momentum=momentum, weight_decay=weight_decay)
-    code, rate = rate_of(learning_rate, "sgd")
-    updates = [
-        sgd_one(p, path=path, learning_rate=rate, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
-        for path, p in trainable_parameters(loss, params).items()
-    ]
-    return titled(lambda: f"{loss.label} sgd update", seq(code, *updates))

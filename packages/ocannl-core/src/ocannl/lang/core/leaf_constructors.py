@@ -209,9 +209,9 @@ def node(
     return leaf(name, Role.STATE, kind, rows, contents=Constant(python_number(init)))
 
 
-def state_like(label: str, of: Tensor, kind: Precision) -> Tensor:
-    """A node of state with the shape of a tensor, initially 0."""
+def state_like(label: str, of: Tensor, kind: Precision, init: float = 0.0) -> Tensor:
+    """A node of state with the shape of a tensor, initially `init`."""
     typing = dtype_inference.leaf_dtype(kind)
     attributes = Role.STATE, lambda: of.dims, lambda: typing.settle(use_site)
-    node = TNode(label, *attributes, contents=Constant(0), where=site().where)
+    node = TNode(label, *attributes, contents=Constant(init), where=site().where)
     return Tensor(node, lambda _: of.emit(), typing.bind(node))

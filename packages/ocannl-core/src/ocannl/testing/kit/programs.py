@@ -32,7 +32,8 @@ from ocannl.testing.oracles import constants
 from ocannl.testing.program import LANGUAGE as oc
 from ocannl.testing.random_modes import with_random_modes
 from ocannl.testing.random_programs import Program, difference, generate
-from ocannl.train.step import grad_update, sgd
+from ocannl.train.sgd import sgd
+from ocannl.train.step import grad_update
 
 BATCH = 8
 
