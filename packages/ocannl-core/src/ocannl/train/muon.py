@@ -18,12 +18,12 @@ from ocannl.train.rates import Rate
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the quintic polynomial `a*x + b*x**3 + c*x**5`, whose iteration moves singular values towards 1 (Jordan 2024)."""
 
-ADAMW_EPS = 1e-10  # as in the program of Jordan 2024
+NORM_EPS, ADAMW_EPS = 1e-7, 1e-10  # as in the program of Jordan 2024
 
 
 def muon(
     loss: Tensor, learning_rate: Rate = 0.02, *, params: Trained = None, groups: Iterable[Group] = (),
-    momentum: float = 0.95, nesterov: bool = True, steps: int = 5, eps: float = 1e-7, weight_decay: float = 0.0,
+    momentum: float = 0.95, nesterov: bool = True, steps: int = 5, weight_decay: float = 0.0,
     adamw_learning_rate: Rate = 3e-4, adamw_betas: Betas = (0.9, 0.95),
 ) -> Code:  # fmt: skip
     """A Muon update of matrices, the parameters with input and output axes, and an AdamW update of the others.
@@ -44,7 +44,7 @@ def muon(
         matrix_groups.append({**rest, "params": chosen[0]})
         vector_groups.append({**decay, **adamw, "params": chosen[1]})
     options: dict[str, object] = {
-        "momentum": momentum, "nesterov": nesterov, "steps": steps, "eps": eps, "weight_decay": weight_decay
+        "momentum": momentum, "nesterov": nesterov, "steps": steps, "weight_decay": weight_decay
     }  # fmt: skip
     code = optimizer_code("muon", _muon, loss, learning_rate, matrices, matrix_groups, options)
     options = {"betas": adamw_betas, "eps": ADAMW_EPS, "weight_decay": weight_decay}
@@ -64,7 +64,7 @@ def _is_matrix(p: Tensor) -> bool:
     return bool(p.shape.input and p.shape.output and not p.shape.batch)
 
 
-def _muon(p: Parameter, *, momentum: float, nesterov: bool, steps: int, eps: float, weight_decay: float) -> None:
+def _muon(p: Parameter, *, momentum: float, nesterov: bool, steps: int, weight_decay: float) -> None:
     gradient, velocity = p.gradient(), p.state("momentum")
     velocity[...] = cellwise("muon_momentum", lambda v, g: momentum * v + (1 - momentum) * g, velocity, gradient)
     direction = velocity
@@ -73,13 +73,13 @@ def _muon(p: Parameter, *, momentum: float, nesterov: bool, steps: int, eps: flo
     p.shrink(weight_decay)
     outputs, inputs = (prod(axis.size for axis in row) for row in (p.tensor.shape.output, p.tensor.shape.input))
     scale = sqrt(max(1.0, outputs / inputs))
-    p.descend(lambda rate, d: scale * rate * d, orthogonalized(direction, steps, eps, is_tall=outputs > inputs))
+    p.descend(lambda rate, d: scale * rate * d, orthogonalized(direction, steps, is_tall=outputs > inputs))
 
 
-def orthogonalized(x: Tensor, steps: int, eps: float, *, is_tall: bool) -> Tensor:
+def orthogonalized(x: Tensor, steps: int, *, is_tall: bool) -> Tensor:
     """An approximation of the nearest orthogonal matrix by Newton-Schulz iterations."""
     a, b, c = COEFFICIENTS
-    x = x / maximum(PRIMITIVES["sqrt"]((x * x).sum()), eps)  # so that no singular value exceeds 1
+    x = x / maximum(PRIMITIVES["sqrt"]((x * x).sum()), NORM_EPS)  # so that no singular value exceeds 1
     for _ in range(steps):
         gram = x.T @ x if is_tall else x @ x.T
         polynomial = b * gram + c * (gram @ gram)
