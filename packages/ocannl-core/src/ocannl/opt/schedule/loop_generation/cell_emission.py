@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from ocannl.ir.affine import TRUE
-from ocannl.ir.free_symbols import free_symbols
+from ocannl.ir.affine import TRUE, Sym
+from ocannl.ir.free_symbols import mentioned_symbols
 from ocannl.ir.loops import (
     Apply,
     Body,
@@ -27,7 +27,7 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.name_mangling import Namer
-from ocannl.ir.walk import walk
+from ocannl.ir.walk import children
 from ocannl.opt.analysis.fusion_group import local_buffer
 from ocannl.opt.analysis.substitution import map_expr, substitute
 from ocannl.opt.schedule.loop_generation.tile_region import TileCell, TileLoops, TileRegion
@@ -50,7 +50,9 @@ def emit_cells(
 
 
 class _InvariantHoister:
-    __slots__ = ("_accs", "_hoisted", "_lets", "_loop_rows", "_loops", "_names", "_preamble", "_region", "_rows")
+    __slots__ = (
+        "_accs", "_hoisted", "_lets", "_loop_rows", "_loops", "_names", "_preamble", "_region", "_rows", "_symbols_of",
+    )  # fmt: skip
 
     def __init__(self, region: TileRegion, names: Namer, accs: Mapping[Buf, Buf], mode: Mode) -> None:
         self._region, self._names, self._accs = region, names, accs
@@ -60,6 +62,7 @@ class _InvariantHoister:
         self._preamble: list[Stmt] = []
         self._lets: dict[int, list[Stmt]] = {}  # by number of enclosing row loops
         self._hoisted: dict[Expr, Callable[[TileCell], Expr]] = {}
+        self._symbols_of: dict[int, frozenset[Sym] | None] = {}
 
     def body(self, stmts: tuple[CellStatement, ...]) -> Body:
         loops = self._loops.nest(lambda cell: self._emit(cell, stmts), lambda depth: tuple(self._lets.get(depth, ())))
@@ -122,13 +125,26 @@ class _InvariantHoister:
     def invariant_in(self, expr: Expr) -> tuple[list[int], bool] | None:
         """Returns the rows that the expression depends on, and whether it depends on lanes; None if it differs between
         all cells, or depends on variables or accumulators."""
-        if any(isinstance(node, Var) or (isinstance(node, Load) and node.ref.buf in self._accs) for node in walk(expr)):
+        syms = self._symbols(expr)
+        if syms is None:
             return None
-        syms = free_symbols(expr)
         rows = [n for sym, n in self._rows.items() if sym in syms]
         in_lanes = self._region.vector in syms
         varies_everywhere = len(rows) == len(self._rows) and (in_lanes or not self._region.strips)
         return None if varies_everywhere else (rows, in_lanes)
+
+    def _symbols(self, expr: Expr) -> frozenset[Sym] | None:
+        """Returns the symbols of an expression; None if it contains variables or accumulators. They are computed once
+        for each node, since `_value` asks in every cell and at every depth."""
+        key = id(expr)  # of a node of the emitted statements, which outlive this object
+        if key not in self._symbols_of:
+            parts: list[frozenset[Sym] | None] = [frozenset(mentioned_symbols(expr))]
+            if isinstance(expr, Var) or (isinstance(expr, Load) and expr.ref.buf in self._accs):
+                parts.append(None)
+            parts += [self._symbols(child) for child in children(expr)]
+            known = [part for part in parts if part is not None]
+            self._symbols_of[key] = frozenset().union(*known) if len(known) == len(parts) else None
+        return self._symbols_of[key]
 
     def _hoist(self, expr: Expr, rows: list[int], in_lanes: bool) -> Callable[[TileCell], Expr]:
         """Emits the computation of a shared subexpression and returns a function from a cell to its value there."""
