@@ -112,6 +112,7 @@ def test_bits_can_be_picked_apart(backend: str) -> None:
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
+@oc.training()
 def everything() -> list[oc.Tensor]:
     shape: dict[str, Any] = {"b": [3], "i": [], "o": [5, 7]}
     uniforms = [oc.uniform(-0.3, 1.7, key=k, dtype=k, **shape) for k in ("float32", "float64", "float16", "bfloat16")]
@@ -225,13 +226,14 @@ def test_blocks_give_keys_and_each_application_draws_apart(backend: str) -> None
         for _ in range(before):
             oc.uniform(key="other", o=[2])
         x = oc.tensor(np.ones(200, "f4"))
-        return values(backend, *twice(x, label="pair"), noisy(x, label="one"), noisy(x, label="other"))
+        with oc.training():
+            return values(backend, *twice(x, label="pair"), noisy(x, label="one"), noisy(x, label="other"))
 
     first, again = build(0), build(5)
     for a, b in zip(first, again, strict=True):
         np.testing.assert_array_equal(a, b)
     assert not any(np.array_equal(a, b) for k, a in enumerate(first) for b in first[:k])
-    with pytest.raises(oc.UninitializedError, match="give it one with `key=`"):
+    with pytest.raises(oc.UninitializedError, match="give it one with `key=`"), oc.training():
         values(backend, oc.dropout(oc.tensor(np.ones(3, "f4"))))
 
 

@@ -2,6 +2,7 @@
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.tnode import Placement
+from ocannl.lang.block_application import is_training
 from ocannl.lang.blocks import Block, op
 from ocannl.lang.core import graph
 from ocannl.lang.core.captured_sizes import Dim
@@ -13,6 +14,7 @@ from ocannl.lang.core.literals import batch
 from ocannl.lang.core.parameter import param
 from ocannl.lang.core.symbols import Symbol, symbol
 from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.core.training_mode import training
 from ocannl.lang.declare import builtin_declarations
 from ocannl.lang.declare.defop import defop
 from ocannl.lang.ops import functions
@@ -23,6 +25,7 @@ from ocannl.lang.record.assignments import assign
 from ocannl.lang.record.code import Code, seq
 from ocannl.lang.record.jvp import jvp
 from ocannl.lang.record.recorder import cd, comment
+from ocannl.lang.record.states import state
 from ocannl.lang.shape_check import infer, shape_of
 
 builtin_declarations.attach()
@@ -70,6 +73,7 @@ __all__ = [
     "host_call",
     "infer",
     "init",
+    "is_training",
     "jvp",
     "kaiming",
     "keep",
@@ -81,8 +85,10 @@ __all__ = [
     "scan",
     "seq",
     "shape_of",
+    "state",
     "symbol",
     "tensor",
+    "training",
     "use_precision",
     "virtual",
     "while_loop",

@@ -1,155 +1,32 @@
-"""Blocks: tensor functions that own parameters.
+"""Blocks: tensor functions that own parameters and states.
 
     layer = mlp_layer(hidden=16)    configured: owns nothing yet
     y = layer(x)                    the first application creates the parameters and the inner blocks
     z = layer(x2)                   later applications reuse them, matched by name and order
-
-The application in progress is a context variable: `oc.param` calls `recalled_parameter` and `register_parameter`.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from contextvars import ContextVar
-from itertools import count
 from threading import RLock
 from types import MethodType
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from ocannl.base.errors import CodeError
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.tnode import next_id
+from ocannl.lang.block_application import BlockApplication, Member, current_application, kind_of, numbered_stream
+from ocannl.lang.core import nested
 from ocannl.lang.core.context_vars import checked_label, site
+from ocannl.lang.core.mode_switch import switched
+from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.paths import unique
-from ocannl.lang.record.code import recorder
-
-if TYPE_CHECKING:
-    from ocannl.lang.core.tensor import Tensor
-
-
-class BlockApplication:
-    """One application of a block.
-
-    The first application registers `members`; a repeated one matches them in order, `recalled` of them so far.
-    """
-
-    __slots__ = ("block", "is_repeated", "members", "outer", "recalled")
-
-    def __init__(self, block: Block, outer: BlockApplication | None) -> None:
-        self.block = block
-        self.outer = outer
-        self.is_repeated = block.members is not None
-        self.members: list[tuple[str, Any]] = block.members if block.members is not None else []
-        self.recalled = 0
-
-    def next_member(self, name: str, kind: str) -> Any:
-        """The member that the first application registered at this point. Raises: CodeError if name or kind differ."""
-        if self.recalled == len(self.members):
-            raise CodeError(
-                f"block `{self.block.label}` owns {', '.join(f'`{m}`' for m, _ in self.members) or 'nothing'} "
-                f"since its first application, and now requests one more, {kind} `{name}`"
-            )
-        registered, member = self.members[self.recalled]
-        if _base_name(registered) != name or isinstance(member, Block) != (kind == "block"):
-            raise CodeError(
-                f"block `{self.block.label}` created `{registered}` in its first application, "
-                f"and now requests {kind} `{name}`"
-            )
-        self.recalled += 1
-        return member
-
-    def register(self, name: str, member: Any) -> str:
-        """Adds a member, and returns its name, made unique by a suffix `_2`, `_3`, ..."""
-        taken = {registered for registered, _ in self.members}
-        unique, n = name, 2
-        while unique in taken:
-            unique, n = f"{name}_{n}", n + 1
-        self.members.append((unique, member))
-        return unique
-
-    def register_outer_block(self, block: Block) -> None:
-        """Makes a block that was created outside, and is applied inside, a member of this block too."""
-        if not self.is_repeated:
-            if all(member is not block for _, member in self.members):
-                self.register(block.label, block)
-        elif self.recalled < len(self.members) and self.members[self.recalled][1] is block:
-            self.recalled += 1
-
-    def finish(self) -> None:
-        """Ends the application. Raises: CodeError if a repeated one used fewer members than the first."""
-        if self.is_repeated and self.recalled < len(self.members):
-            missing = self.members[self.recalled][0]
-            raise CodeError(f"block `{self.block.label}` did not use `{missing}`, which its first application created")
-        self.block.members = self.members
-
-
-current_application: ContextVar[BlockApplication | None] = ContextVar("ocannl_applying", default=None)
-
-
-def _base_name(name: str) -> str:
-    head, _, tail = name.rpartition("_")
-    return head if head and tail.isdigit() and int(tail) > 1 else name
-
-
-def recalled_parameter(name: str) -> Tensor | None:
-    """The parameter that the first application of the current block created at this point; None in a first one."""
-    active = current_application.get()
-    if active is None or not active.is_repeated:
-        return None
-    parameter: Tensor = active.next_member(_base_name(name), "parameter")
-    return parameter
-
-
-def register_parameter(name: str, parameter: Tensor) -> None:
-    """Registers the parameter with the current block, if there is one, and sets its path and its random stream."""
-    active = current_application.get()
-    if active is not None:
-        unique = active.register(name, parameter)
-        parameter.with_label(unique)
-        parameter.path = active.block.path_of(unique)
-        parameter.stream = f"{active.block.stream}.{unique}"
-    elif not parameter.is_named:
-        parameter.stream = numbered_stream(name)
-
-
-def is_within_current_block() -> Callable[[], bool]:
-    """A function that tells, at a later time, whether the block that is now applied is being applied again, or still.
-
-    Without a block it is always true.
-    """
-    active = current_application.get()
-    if active is None:
-        return lambda: True
-    owner = active.block
-
-    def is_within() -> bool:
-        application = current_application.get()
-        while application is not None and application.block is not owner:
-            application = application.outer
-        return application is not None
-
-    return is_within
-
-
-def next_stream() -> tuple[str, int] | None:
-    """The stream key (path, ordinal) of the next random draw of the current block, counted over all applications."""
-    active = current_application.get()
-    if active is None:
-        return None
-    active.block.draw_count += 1
-    return f"{active.block.stream}()", active.block.draw_count - 1
-
-
-_unlabelled: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(1))
-
-
-def numbered_stream(name: str) -> str:
-    """The stream of a block or parameter without a label: such streams are numbered, so that no two are equal."""
-    return f"{name}#{next(_unlabelled[name])}"
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.core.training_mode import checked_mode, mode_set, training_mode
+from ocannl.lang.record.code import recorder, state_recorder
 
 
 @public_class()
@@ -161,7 +38,10 @@ class Block:
     label on the number of such blocks before.
     """
 
-    __slots__ = ("arguments", "build_lock", "draw_count", "function", "label", "members", "path", "stream")
+    __slots__ = (
+        "arguments", "asks_mode", "build_lock", "draw_count", "function", "label", "members", "members_by_mode", "path",
+        "stream",
+    )  # fmt: skip
 
     def __init__(
         self, function: Callable[..., Any], arguments: Mapping[str, Any], label: str, path: str, stream: str
@@ -172,7 +52,9 @@ class Block:
         self.path = path
         self.stream = stream
         self.draw_count = 0
-        self.members: list[tuple[str, Any]] | None = None
+        self.members: list[Member] | None = None
+        self.asks_mode = False
+        self.members_by_mode: dict[bool | None, Sequence[Member]] = {}
         self.build_lock = RLock()  # so that concurrent first applications create the members once
 
     def path_of(self, member: str) -> str:
@@ -181,21 +63,33 @@ class Block:
     @property
     def params(self) -> Mapping[str, Tensor]:
         """The parameters by dotted path inside the block, in order of creation."""
+        return self._leaves_by_path("parameter")
+
+    @property
+    def states(self) -> Mapping[str, Tensor]:
+        """The states by dotted path inside the block, in order of creation."""
+        return self._leaves_by_path("state")
+
+    def _leaves_by_path(self, kind: str) -> Mapping[str, Tensor]:
         if self.members is None:
-            raise CodeError(f"block `{self.label}` has no parameters before it is first applied to something")
+            raise CodeError(f"block `{self.label}` has no {kind}s before it is first applied to something")
         paths: dict[Tensor, str] = {}
-        for path, p in self._named_parameters(""):
-            paths.setdefault(p, path)  # a parameter shared by two inner blocks gets the first path
+        for path, leaf in self._named_leaves(""):
+            if kind_of(leaf) == kind:
+                paths.setdefault(leaf, path)  # a leaf shared by two inner blocks gets the first path
         return unique(paths)
 
-    def _named_parameters(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    def _named_leaves(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
         for name, member in self.members or ():
             if isinstance(member, Block):
-                yield from member._named_parameters(f"{prefix}{name}.")
+                yield from member._named_leaves(f"{prefix}{name}.")
             else:
                 yield f"{prefix}{name}", member
 
-    def __call__(self, *inputs: Any, label: str | None = None, **keywords: Any) -> Any:
+    def __call__(self, *inputs: Any, label: str | None = None, training: bool | None = None, **keywords: Any) -> Any:
+        if training is not None:
+            with mode_set(checked_mode(training)):
+                return self(*inputs, label=label, **keywords)
         name = None if label is None else checked_label(label)
         if keywords:
             inputs = self._bind_by_name(inputs, keywords)
@@ -204,7 +98,7 @@ class Block:
             outer.register_outer_block(self)
         check_arguments(self.function, inputs, self.arguments)
         with self.build_lock if self.members is None else nullcontext():
-            result = self._apply(outer, inputs)
+            result = self._apply(outer, inputs, first)
         is_new = getattr(result, "application", None) is not None and result.node.id > first  # no input passed on
         if is_new and name is not None:
             return result.with_label(name)
@@ -226,16 +120,41 @@ class Block:
         check_arguments(self.function, inputs, {**self.arguments, **keywords})
         return signature.bind(*inputs, **self.arguments, **keywords).args
 
-    def _apply(self, outer: BlockApplication | None, inputs: tuple[Any, ...]) -> Any:
+    def _apply(self, outer: BlockApplication | None, inputs: tuple[Any, ...], first: int) -> Any:
+        mode = training_mode.get()
+        result = self._apply_once(outer, inputs, first, True if mode is None and self.asks_mode else mode)
+        if mode is not None or not self.asks_mode:
+            return result
+        return switched(result, self._apply_once(outer, inputs, first, False), self.label)
+
+    def _apply_once(
+        self, outer: BlockApplication | None, inputs: tuple[Any, ...], first: int, mode: bool | None
+    ) -> Any:
         application = BlockApplication(self, outer)
-        tokens = current_application.set(application), recorder.set(None)
-        try:
-            result = self.function(*inputs, **self.arguments)
-            application.finish()
-        finally:
-            current_application.reset(tokens[0])
-            recorder.reset(tokens[1])
-        return result
+        tokens = current_application.set(application), recorder.set(None), state_recorder.set(state_recorder.get())
+        with mode_set(mode):
+            try:
+                result = self.function(*inputs, **self.arguments)
+                application.finish()
+            finally:
+                current_application.reset(tokens[0])
+                recorder.reset(tokens[1])
+                state_recorder.reset(tokens[2])
+        return self._with_effects(application, result, first)
+
+    def _with_effects(self, application: BlockApplication, result: Any, first: int) -> Any:
+        """The result, with the updates of states attached to each tensor in it."""
+        if not application.effects:
+            return result
+        tensors = [value for value in nested.leaves(result) if isinstance(value, Tensor)]
+        if not tensors and application.outer is None:
+            states = ", ".join(f"`{update.label}`" for update in application.effects)
+            raise CodeError(f"block `{self.label}` updates {states} and returns no tensor, whose code would do so")
+        if not tensors:
+            application.outer.effects += application.effects  # type: ignore[union-attr]
+            return result
+        updates = tuple(application.effects)
+        return nested.rebuilt(result, [_with_updates(value, updates, first) for value in nested.leaves(result)])
 
     def __repr__(self) -> str:
         state = "not applied yet" if self.members is None else f"{len(self.params)} parameters"
@@ -243,6 +162,16 @@ class Block:
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise CodeError("blocks cannot be copied or pickled; read their parameters, as in ctx[p]")
+
+
+def _with_updates(value: Any, updates: tuple[Tensor, ...], first: int) -> Any:
+    """A tensor with updates of states that run with its code; an operand that is passed on is copied."""
+    if not isinstance(value, Tensor):
+        return value
+    if value.application is None or value.node.id <= first or value.state_access is not None:
+        value = REGISTRY["id"](value, label=value.label)
+    value.effects = tuple(dict.fromkeys((*value.effects, *updates)))
+    return value
 
 
 @public_class()
@@ -260,6 +189,7 @@ class BlockFunction:
         functools.update_wrapper(self, function)
         self.signature = _signature(function)
         parameters = self.signature.parameters
+        self.has_training = "training" in parameters  # its own setting of this name
         if "label" in parameters:
             name = function_name(function)
             raise CodeError(f"`{name}{self.signature}`: every oc.op function takes `label=`; rename yours")
@@ -267,14 +197,20 @@ class BlockFunction:
         self.takes_tensors = bool(positional)
         self.required = {p.name for p in positional if p.default is p.empty and p.kind is not p.VAR_POSITIONAL}
 
-    def __call__(self, *inputs: Any, label: str | None = None, **arguments: Any) -> Any:
+    def __call__(self, *inputs: Any, label: str | None = None, training: bool | None = None, **arguments: Any) -> Any:
+        if training is not None and self.has_training:
+            arguments["training"] = training
         at_once = bool(inputs) or not self.takes_tensors or not self.required.isdisjoint(arguments)
         check_arguments(self.function, inputs if at_once else None, arguments)
         if at_once:
             bound = self.signature.bind(*inputs, **arguments)  # tensors may be passed by keyword
             inputs, arguments = bound.args, bound.kwargs
+        if training is not None and not self.has_training and not at_once:
+            name = function_name(self.function)
+            raise CodeError(f"`training=` decides at an application: {name}(...)(x, training={training!r})")
         block = self._block(None if label is None else checked_label(label), arguments, at_once)
-        return block(*inputs) if at_once else block
+        mode = None if self.has_training and not isinstance(training, bool) else training
+        return block(*inputs, training=mode) if at_once else block
 
     def _block(self, label: str | None, arguments: Mapping[str, Any], at_once: bool) -> Block:
         # the variable that an immediate application is assigned to names its result, not the block
@@ -284,10 +220,10 @@ class BlockFunction:
         if outer is None:
             stream = given or numbered_stream(name)
             return Block(self.function, arguments, name, given, stream)
-        if outer.is_repeated:
-            block: Block = outer.next_member(_base_name(name), "block")
-            block.arguments = arguments  # members are reused, the configuration is that of this application
-            return block
+        recalled: Block | None = outer.recall(name, "block")
+        if recalled is not None:
+            recalled.arguments = arguments  # members are reused, the configuration is that of this application
+            return recalled
         block = Block(self.function, arguments, name, "", "")
         block.label = outer.register(name, block)
         block.path, block.stream = outer.block.path_of(block.label), f"{outer.block.stream}.{block.label}"

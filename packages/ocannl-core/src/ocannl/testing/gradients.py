@@ -19,6 +19,7 @@ from ocannl.lang.core.leaf_constructors import embed, tensor
 from ocannl.lang.core.literals import as_array
 from ocannl.lang.core.parameter import param
 from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.core.training_mode import training
 from ocannl.testing.evaluate import evaluate
 from ocannl.train import grad_update
 
@@ -61,7 +62,8 @@ def gradcheck(fn: Callable[..., Tensor], *arrays: object, eps: float = 1e-6, tol
     loss = _loss(fn(*arguments))
     values = _contents(loss, arguments)
     gradients = _gradients(loss, values)
-    forward = loss.forward.elaborate().comp
+    with training(True):  # as the code of gradients
+        forward = loss.forward.elaborate().comp
     entries = [
         _Entry(n, t.label, at, float(gradients.get(t.node, zeros)[at]), _difference(forward, loss, values, t, at, eps))
         for n, t in enumerate(arguments, 1)

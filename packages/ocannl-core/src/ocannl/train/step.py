@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ocannl.base.errors import CodeError, DtypeError
 from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.core.training_mode import training
 from ocannl.lang.record.code import Code, seq, titled
 from ocannl.lang.record.recorder import cd
 from ocannl.train.parameters import trainable_parameters
@@ -12,8 +13,9 @@ from ocannl.train.parameters import trainable_parameters
 def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:
     """Zeroes gradients, runs forward, and backpropagates from a gradient of 1: computes the gradients of `loss`.
 
-    A loss with several cells is summed. With `scale`, a number or a tensor of no axes, backprop starts from that
-    gradient, so that small gradients of narrow types do not underflow, and gradients of parameters are divided by it.
+    The code is for training: dropout is active, and states of blocks are updated. A loss with several cells is summed.
+    With `scale`, a number or a tensor of no axes, backprop starts from that gradient, so that small gradients of narrow
+    types do not underflow, and gradients of parameters are divided by it.
 
     Raises: CodeError for a loss without a gradient; DtypeError when the gradients of parameters are too narrow for that
     division.
@@ -25,7 +27,8 @@ def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:
     with cd() as seed:
         loss.grad["=:"] = 1.0 if scale is None else scale
     divided = [] if scale is None else [_divide_gradient(p, scale) for p in trainable_parameters(loss).values()]
-    code = seq(loss.forward, loss.zero_grads, seed, loss.backprop, *divided)
+    with training(True):
+        code = seq(loss.forward, loss.zero_grads, seed, loss.backprop, *divided)
     return titled(lambda: f"{loss.label} grad update", code)
 
 

@@ -43,7 +43,7 @@ class BranchTensor(RegionTensor):
                 source = branch.results[number_of(result)]
                 if source.grad is not None and result.grad is not None:
                     code.append(copy(source.grad.node, result.grad.node))
-            code += branch.gradient_code(branch.body)
+            code += branch.gradient_code(branch.live)
             yield conditional(value, code)
 
     def _alternatives(self) -> Iterator[tuple[TracedFunction, Value]]:

@@ -32,6 +32,9 @@ enclosing_call: ContextVar[LazyText | None] = ContextVar("ocannl_composed", defa
 loop_positions: ContextVar[tuple[Any, ...]] = ContextVar("ocannl_loop_positions", default=())
 """The numbers of the current steps, as tensors, of the loops whose bodies are being traced, outer loops first."""
 
+is_tracing: ContextVar[bool] = ContextVar("ocannl_tracing", default=False)
+"""Whether the body of a loop or a branch is being traced."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from typing import TypeVar, cast
+from itertools import pairwise
+from typing import Any, TypeVar, cast
 
 from ocannl.base.errors import CodeError
 from ocannl.infer.logic import pointwise
@@ -17,43 +18,106 @@ from ocannl.lang.core.random import RandomInitializer, Stream, assign_streams, n
 from ocannl.lang.core.slots import SlotAssign, elaborate
 from ocannl.lang.core.symbolic_terms import Hole
 from ocannl.lang.core.tensor_protocol import TensorLike
+from ocannl.lang.core.training_mode import mode_set
 from ocannl.lang.record.code import Code, Step
 
 T = TypeVar("T", bound=TensorLike)
 
-def ancestors(roots: Iterable[T], include: Callable[[T], bool] = lambda t: True) -> list[T]:
+
+def _active_operands(t: T) -> Iterable[T]:
+    return cast("tuple[T, ...]", t.active_operands)
+
+
+def _all_operands(t: T) -> Iterable[T]:
+    return () if t.application is None else cast("tuple[T, ...]", t.application.operands)
+
+
+def ancestors(
+    roots: Iterable[T],
+    include: Callable[[T], bool] = lambda t: True,
+    operands: Callable[[T], Iterable[T]] = _active_operands,
+) -> list[T]:
     """The roots and their transitive operands in topological order, by depth-first search without recursion.
 
-    Operands that do not satisfy `include` are not visited.
+    Operands that do not satisfy `include` are not visited. By default the operands are those of the training mode.
     """
     finished: dict[T, None] = {}
     for root in roots:
-        stack: list[tuple[T, Iterator[T]]] = [(root, _operands(root))]
+        stack: list[tuple[T, Iterator[T]]] = [(root, iter(operands(root)))]
         visited = {root}
         while stack:
-            tensor, operands = stack[-1]
-            operand = next((t for t in operands if t not in finished and t not in visited and include(t)), None)
+            tensor, remaining = stack[-1]
+            operand = next((t for t in remaining if t not in finished and t not in visited and include(t)), None)
             if operand is None:
                 stack.pop()
                 finished.setdefault(tensor)
             else:
                 visited.add(operand)
-                stack.append((operand, _operands(operand)))
+                stack.append((operand, iter(operands(operand))))
     return list(finished)
 
 
-def _operands(t: T) -> Iterator[T]:
-    return iter(() if t.application is None else cast("tuple[T, ...]", t.application.operands))
+def everything(roots: Iterable[T]) -> list[T]:
+    """The ancestors of the roots in all training modes, and of the updates of states that run with them."""
+    return _with_effects(roots, _all_operands)
+
+
+def _with_effects(roots: Iterable[T], operands: Callable[[T], Iterable[T]]) -> list[T]:
+    reached = ancestors(roots := list(roots), operands=operands)
+    while effects := dict.fromkeys(e for t in reached for e in t.effects).keys() - set(reached):
+        roots += sorted(effects, key=_access_number)
+        reached = ancestors(roots, operands=operands)
+    return reached
+
+
+def in_execution_order(roots: Iterable[T]) -> list[T]:
+    """All that code of the roots computes in the current training mode, in topological order.
+
+    The reads and updates of a state follow each other as they were written. This adds no cycles: an expression never
+    depends on one that is written later.
+    """
+    reached = _with_effects(roots, _active_operands)
+    before = _preceding_accesses(reached)
+    if not before:
+        return reached
+    return ancestors(reached, operands=lambda t: (*_active_operands(t), *before.get(t, ())))
+
+
+def _preceding_accesses(tensors: Iterable[T]) -> Mapping[T, tuple[T]]:
+    """The access that comes before, for each access of the states that are updated."""
+    accesses: dict[Any, list[T]] = {}
+    for t in tensors:
+        if t.state_access is not None and t.application is not None:
+            accesses.setdefault(t.state_access[0], []).append(t)
+    ordered = [
+        sorted(row, key=_access_number)
+        for state, row in accesses.items()
+        if any(t.node is state.node for t in row)
+    ]
+    return {later: (earlier,) for row in ordered for earlier, later in pairwise(row)}
+
+
+def _access_number(t: TensorLike) -> int:
+    assert t.state_access is not None
+    return t.state_access[1]
 
 
 def parameters(*roots: T) -> Mapping[str, T]:
     """All parameters by path, in order of creation; a repeated path gets `_2`, `_3`, ..."""
-    return _by_path(ancestors(roots))
+    return _by_path(everything(roots))
 
 
 def differentiable_parameters(root: T) -> Mapping[str, T]:
-    """The parameters that gradients of the root reach: not behind a stop_gradient, or what was built inside no_grad."""
-    return _by_path(ancestors([root], lambda t: t.has_gradient) if root.has_gradient else [])
+    """The parameters that gradients of the root reach in training: not behind a stop_gradient, or what was built inside
+    no_grad."""
+    with mode_set(True):
+        return _by_path(ancestors([root], lambda t: t.has_gradient) if root.has_gradient else [])
+
+
+def states(*roots: T) -> Mapping[str, T]:
+    """All states of blocks by path, in order of creation."""
+    leaves = {cast("T", t.state_access[0]) for t in everything(roots) if t.state_access is not None}
+    return unique({t: t.path or t.label for t in sorted(leaves, key=lambda t: t.node.id)})
 
 
 def _by_path(tensors: Iterable[T]) -> Mapping[str, T]:
@@ -62,8 +126,8 @@ def _by_path(tensors: Iterable[T]) -> Mapping[str, T]:
 
 
 def forward(*roots: TensorLike) -> Code:
-    """The code that computes the roots, which are kept; every shared tensor is computed once."""
-    tensors = ancestors(roots)
+    """The code that computes the roots, which are kept, and updates states; every shared tensor is computed once."""
+    tensors = in_execution_order(roots)
     assign_streams(t.node.contents for t in tensors if isinstance(t.node.contents, Stream))
     reached = set(tensors)
     steps: list[Step] = [

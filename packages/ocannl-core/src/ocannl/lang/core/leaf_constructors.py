@@ -137,7 +137,7 @@ def _scalar(value: Any, name: LeafName, kind: Precision | None) -> Tensor:
 def embed(value: object) -> Tensor:
     """Converts an operand to a tensor: numbers, symbols, captured sizes and arrays may stand beside tensors."""
     if isinstance(value, Tensor):
-        return value
+        return value.as_operand()
     if isinstance(value, Symbol):
         literal = Index(Affine.of(value))
         kind = int32 if -(2**31) <= value.lo <= value.hi < 2**31 else int64

@@ -32,6 +32,7 @@ from ocannl.lang.core.slots import SlotAssign, elaborate
 from ocannl.lang.core.symbolic_terms import Hole
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.core.traced_function import TracedFunction
+from ocannl.lang.core.training_mode import generates_training
 
 MAX_SAVED_BYTES = 1 << 28  # of all steps; beyond it, steps are recomputed from their carries
 
@@ -182,12 +183,13 @@ class LoopTensor(RegionTensor):
         return 0 if self.body.row == "batch" else len(y.shape.batch)
 
     @cached_property
-    def _plans(self) -> dict[frozenset[int], LoopPlan]:
+    def _plans(self) -> dict[tuple[bool, frozenset[int]], LoopPlan]:
         return {}
 
     def _plan(self, results: Sequence[Tensor]) -> LoopPlan:
         """The plan of the code that computes the given results, and their gradients."""
-        key = numbers = frozenset(map(number_of, results))
+        numbers = frozenset(map(number_of, results))
+        key = generates_training(), numbers
         if key not in self._plans:
             body = self.body
             ys = [y for number, y in enumerate(body.ys, len(body.carries)) if number in numbers]

@@ -13,12 +13,13 @@ from ocannl.infer.tensor_description import Provenance
 from ocannl.infer.terms import resolve
 from ocannl.ir.precision import Precision, precision
 from ocannl.ir.tnode import Contents, Role
-from ocannl.lang import blocks
+from ocannl.lang import block_application, blocks
 from ocannl.lang.core import graph
 from ocannl.lang.core.context_vars import gradients_enabled, site
 from ocannl.lang.core.fans import ParameterFans, Weight
 from ocannl.lang.core.leaf import LeafName, Row, RowSizes, bool_error, leaf, leaf_name, rows_of, split_axes
 from ocannl.lang.core.literals import (
+    Constant,
     HostArray,
     IndexFunction,
     as_array,
@@ -123,9 +124,9 @@ def _define_parameter(request: _ParameterRequest, value: _InitialValue) -> Tenso
         raise DtypeError(f"a parameter must have a float type, not {value.kind}; convert the value, or give `dtype=`")
     rows = value.rows if value.rows["batch"] is not None else {**value.rows, "batch": []}
     name = request.name
-    recalled = blocks.recalled_parameter(name.label)
+    recalled = block_application.recalled_parameter(name.label)
     if recalled is not None:
-        _check_recalled(recalled, rows, None if request.kind is None else value.kind)
+        check_recalled(recalled, rows, None if request.kind is None else value.kind)
         return recalled
     parameter = leaf(
         name,
@@ -140,12 +141,12 @@ def _define_parameter(request: _ParameterRequest, value: _InitialValue) -> Tenso
     )
     for draw in value.draws:
         if isinstance(draw.distribution, FanScaled) and draw.distribution.factor is None:
-            fans = ParameterFans(lambda: parameter, blocks.is_within_current_block())
+            fans = ParameterFans(lambda: parameter, block_application.is_within_current_block())
             draw.distribution = draw.distribution.bound(fans)
             parameter.weights = (*parameter.weights, Weight(fans))
     if isinstance(value.expression, Tensor):
         _equate_shapes(parameter, value.expression, name.where)
-    blocks.register_parameter(name.label, parameter)
+    block_application.register_parameter(name.label, parameter)
     return parameter
 
 
@@ -155,8 +156,8 @@ def _equate_shapes(parameter: Tensor, value: Tensor, where: str) -> None:
     relate(pointwise(1), [value.emit()], parameter.emit(), copy)
 
 
-def _check_recalled(p: Tensor, rows: RowSizes, kind: Precision | None) -> None:
-    """Checks the type and the sizes given for a recalled parameter against its first definition."""
+def check_recalled(p: Tensor, rows: RowSizes, kind: Precision | None) -> None:
+    """Checks the type and the sizes given for a recalled parameter or state against its first definition."""
     if kind is not None and kind is not p.typing.settle(use_site):
         first = f"`{p.label}` has type {p.dtype} since the first application of its block"
         raise DtypeError(f"{first}, and is requested as {kind}")
@@ -170,6 +171,20 @@ def _check_recalled(p: Tensor, rows: RowSizes, kind: Precision | None) -> None:
             first = f"`{p.label}` has the {name} sizes {first_sizes} since the first application of its block"
             problem = f"{first}, and is requested with {sizes}"
             raise refuse(problem, p.provenance, "configure another block for other sizes: it has parameters of its own")
+
+
+def initial_contents(
+    init: object, name: LeafName, rows: RowSizes, kind: Precision | None
+) -> tuple[Contents, RowSizes, Precision | None]:
+    """The contents of a state, with the rows and the type that they fix. Raises: CodeError for an expression."""
+    if is_number(init) and not is_bool(init):
+        return Constant(python_number(init)), rows, kind
+    value = _initial_value(init, _ParameterRequest(name, rows, kind, None, False))
+    if value.contents is None:
+        raise CodeError(
+            f"the initial value of the state `{name.label}` is a number, an array or an initializer, not an expression"
+        )
+    return value.contents, value.rows, value.kind
 
 
 def _initializer_contents(init: Tensor) -> Contents | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
-from functools import partial
 
 from ocannl.infer.logic import pointwise
 from ocannl.infer.shape import Shape
@@ -14,6 +13,7 @@ from ocannl.ir.tnode import TNode
 from ocannl.lang.core.applied_operation import Application
 from ocannl.lang.core.operation import Operation, Rule
 from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.core.training_mode import in_current_mode
 from ocannl.lower.access_modes import accesses
 
 
@@ -29,10 +29,12 @@ class RegionTensor(Tensor):
         return self.forward_code(())
 
     def value_step(self, reached: Set[Tensor]) -> Callable[[], Iterable[Comp]]:
-        return partial(self.forward_code, reached_results(self, reached))
+        results = reached_results(self, reached)
+        return in_current_mode(lambda: list(self.forward_code(results)))
 
     def gradient_step(self, reached: Set[Tensor]) -> Callable[[], Iterable[Comp]]:
-        return partial(self.backward_code, reached_results(self, reached))
+        results = reached_results(self, reached)
+        return in_current_mode(lambda: list(self.backward_code(results)))
 
     def forward_code(self, results: Sequence[Tensor]) -> Iterable[Comp]:
         """The code that computes the given results."""

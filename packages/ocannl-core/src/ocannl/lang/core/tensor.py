@@ -7,7 +7,7 @@ runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import dtype_inference, graph
 from ocannl.lang.core.applied_operation import Application, describe
+from ocannl.lang.core.assignment_operators import AssignmentOperators
 from ocannl.lang.core.context_vars import checked_label, enclosing_call, gradients_enabled, site
 from ocannl.lang.core.dtype_inference import DtypeInference
 from ocannl.lang.core.fans import Weight, record_uses
@@ -30,26 +31,34 @@ from ocannl.lang.core.fill import fill
 from ocannl.lang.core.operation import Operation
 from ocannl.lang.core.operation_call import OperationCall, operation_call
 from ocannl.lang.core.operators import Operators
-from ocannl.lang.record.code import Recorder, recorder
+from ocannl.lang.record.code import recorder
 
 if TYPE_CHECKING:
     from ocannl.lang.record.code import Code
 
 
+class StateAccess(NamedTuple):
+    """A read or an update of a state; accesses are numbered in the order in which they were written."""
+
+    state: Tensor
+    number: int
+
+
 @public_class(exclude=("__init__", "emit", "handle", "is_parameter", "label", "origin", "value"))
-class Tensor(Operators["Tensor"]):
+class Tensor(AssignmentOperators, Operators["Tensor"]):
     """A node of the lazy expression graph. `==` between tensors is identity; `oc.eq` compares values.
 
     `application` is the operation with its operands, None for a leaf; `literal` the value of a constant; `initial` the
     initial value of a parameter without contents; `path` the path of a parameter with its blocks, `stream` the name of
     its random stream, both its label if None; `typing` its data type
     as far as inferred; `counted` holds masks of the cells that count in a mean, all of them if there is none; `weights`
-    are the parameters that the tensor is, or rearranges, if their initial values depend on fans.
+    are the parameters that the tensor is, or rearranges, if their initial values depend on fans; `effects` are the
+    updates of states that run with the code of the tensor.
     """
 
     __slots__ = (
-        "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "counted", "has_gradient",
-        "initial", "literal", "is_named", "node", "path", "provenance", "stream", "typing", "weights",
+        "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "counted", "effects",
+        "has_gradient", "initial", "literal", "is_named", "node", "path", "provenance", "stream", "typing", "weights",
     )  # fmt: skip
 
     def __new__(cls, *args: object, **_: object) -> Self:
@@ -80,6 +89,7 @@ class Tensor(Operators["Tensor"]):
         self.stream: str | None = None
         self.counted: tuple[Tensor, ...] = ()
         self.weights: tuple[Weight, ...] = ()
+        self.effects: tuple[Tensor, ...] = ()
         text = None if application is None else enclosing_call.get() or (lambda: describe(self))
         self.provenance = Provenance(lambda: self.label, node.role.value, text, node.where)
         self._gradient: Tensor | None = None
@@ -205,7 +215,21 @@ class Tensor(Operators["Tensor"]):
     def is_parameter(self) -> bool:
         return self.node.role is Role.PARAMETER
 
+    @property
+    def state_access(self) -> StateAccess | None:
+        """The state that the tensor reads or updates; None for all others."""
+        return None
+
+    def as_operand(self, operation: Operation | None = None) -> Tensor:
+        """The tensor that an expression of this one reads: for a state, its value at this point."""
+        return self
+
     # --- code --------------------------------------------------------------------------------------------------------
+
+    @property
+    def active_operands(self) -> tuple[Tensor, ...]:
+        """The operands that code of the current training mode reads."""
+        return () if self.application is None else self.application.operands
 
     @property
     def origin(self) -> Origin:
@@ -252,6 +276,11 @@ class Tensor(Operators["Tensor"]):
         return graph.parameters(self)
 
     @property
+    def states(self) -> Mapping[str, Tensor]:
+        """All states of blocks that this tensor reads or updates, by path, in order of creation."""
+        return graph.states(self)
+
+    @property
     def forward(self) -> Code:
         """Code that computes the value and all tensors it depends on, each once; does not initialize parameters."""
         return graph.forward(self)
@@ -273,8 +302,8 @@ class Tensor(Operators["Tensor"]):
 
     def inputs(self) -> list[Tensor]:
         """The leaves this tensor depends on that are neither parameters nor numbers, in order of creation."""
-        leaves = (t for t in graph.ancestors([self]) if t.application is None and t.literal is None)
-        return sorted((t for t in leaves if not t.is_parameter), key=lambda t: t.node.id)
+        leaves = (t for t in graph.everything([self]) if t.application is None and t.literal is None)
+        return sorted((t for t in leaves if not t.is_parameter and t.state_access is None), key=lambda t: t.node.id)
 
     def find(self, path: str) -> Tensor:
         """The parameter at a path such as `layers.0.w`, or the tensor with this label in the graph."""
@@ -283,7 +312,7 @@ class Tensor(Operators["Tensor"]):
         params = self.all_params
         if path in params:
             return params[path]
-        labelled = [t for t in graph.ancestors([self]) if t.label == path]
+        labelled = [t for t in graph.everything([self]) if t.label == path]
         if not labelled:
             raise CodeError(f"`{self.label}` has no dependency named {path!r}; the parameters are {list(params)}")
         return labelled[-1]
@@ -293,50 +322,6 @@ class Tensor(Operators["Tensor"]):
         def numpy(self, ctx: Any = None) -> np.ndarray[Any, Any]: ...
         def eval(self, ctx: Any = None) -> np.ndarray[Any, Any]: ...
         def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
-
-    # --- assignments, inside a recorder ------------------------------------------------------------------------------
-
-    def __iadd__(self, value: object) -> Tensor:
-        return augmented_assign(self, "=+", value)
-
-    def __isub__(self, value: object) -> Tensor:
-        return augmented_assign(self, "=-", value)
-
-    def __imul__(self, value: object) -> Tensor:
-        return augmented_assign(self, "=*", value)
-
-    def __itruediv__(self, value: object) -> Tensor:
-        return augmented_assign(self, "=/", value)
-
-    def __ipow__(self, value: object) -> Tensor:
-        return augmented_assign(self, "=**", value)
-
-    def __ior__(self, value: object) -> Tensor:
-        return augmented_assign(self, "=||", value)
-
-    def __iand__(self, value: object) -> Tensor:
-        return augmented_assign(self, "=&&", value)
-
-    def __imatmul__(self, value: object) -> NoReturn:
-        raise _unsupported_assignment("@=")
-
-    def __imod__(self, value: object) -> NoReturn:
-        raise _unsupported_assignment("%=")
-
-    def __ixor__(self, value: object) -> NoReturn:
-        raise _unsupported_assignment("^=")
-
-    def __ifloordiv__(self, value: object) -> NoReturn:
-        raise _unsupported_assignment("//=")
-
-    def __ilshift__(self, value: object) -> NoReturn:
-        raise _unsupported_assignment("<<=")
-
-    def __irshift__(self, value: object) -> NoReturn:
-        raise _unsupported_assignment(">>=")
-
-    def __setitem__(self, key: object, value: object) -> None:
-        _active_recorder(f"{self.label}[...] = ...").assign_item(self, key, value)
 
     def __repr__(self) -> str:
         shape = "pending" if self._shape is None else self._shape.known
@@ -369,40 +354,16 @@ class MergeBuffer(Tensor):
         raise CodeError(f"`{self.label}` cannot be read from Python: it is only available in code")
 
 
-def augmented_assign(lhs: Tensor, spelling: str, value: object) -> Tensor:
-    """Records an augmented assignment, such as `lhs += value`."""
-    sign = {"=||": "|", "=&&": "&"}.get(spelling, spelling[1:])
-    name = lhs.label
-    is_result = lhs.application is not None and lhs.application.operation.name != "slice"
-    instead = f"for a new tensor write `{name} = {name} {sign} ...`, else " if is_result else ""
-    _active_recorder(f"{name} {sign}= ...", instead).assign_augmented(lhs, spelling, value)
-    return lhs
-
-
-def _unsupported_assignment(sign: str) -> CodeError:
-    assignments = "+= -= *= /= **= |= &= and `lhs[...] = e`"
-    return CodeError(f"`{sign}` is not an assignment of tensors; the assignments are {assignments}")
-
-
-def _active_recorder(statement: str, instead: str = "") -> Recorder[Tensor]:
-    active = recorder.get()
-    if active is None:
-        raise CodeError(
-            f"`{statement}` assigns, and assignments are recorded: {instead}put it into a function decorated with "
-            f'@oc.cd, or into `with oc.cd("title"):`, and run the code with ctx.run'
-        )
-    return active
-
-
 def apply(
     operation: Operation,
     operands: Iterable[Tensor],
     *,
     captures: Mapping[str, Any] | None = None,
     label: str | None = None,
+    kind: type[Tensor] = Tensor,
 ) -> Tensor:
     """Applies an operation: emits the shape constraints of the result; its values are computed when code is run."""
-    inputs = tuple(operands)
+    inputs = tuple(t.as_operand(operation) for t in operands)
     call_site = site()
     result: Tensor
     typing = dtype_inference.result_dtype(operation, inputs, recorder.get() is not None)
@@ -415,7 +376,7 @@ def apply(
     attributes = Role.RESULT, lambda: result.dims, lambda: typing.settle(use_site)
     node = TNode(name or operation.name, *attributes, where=call_site.where)
     application = Application(operation, inputs, captures or EMPTY_MAPPING)
-    result = Tensor(
+    result = kind(
         node,
         application.emit_constraints,
         typing.bind(node),

@@ -29,6 +29,7 @@ class TensorLike(TypedTensor, Protocol):
     """A node of the expression graph: `lang.core.tensor.Tensor`, as seen by the modules that it imports."""
 
     weights: tuple[Any, ...]
+    effects: tuple[Any, ...]
 
     @property
     def application(self) -> OperationLike | None: ...
@@ -59,6 +60,12 @@ class TensorLike(TypedTensor, Protocol):
 
     @property
     def stream(self) -> str | None: ...
+
+    @property
+    def state_access(self) -> tuple[Any, int] | None: ...
+
+    @property
+    def active_operands(self) -> tuple[TensorLike, ...]: ...
 
     @property
     def origin(self) -> Origin: ...

@@ -11,6 +11,7 @@ from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Comp
 from ocannl.ir.tnode import next_id
 from ocannl.lang.core import graph, nested
+from ocannl.lang.core.context_vars import is_tracing
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor
@@ -30,12 +31,18 @@ class TracedFunction:
     body: tuple[Tensor, ...]
     inputs: tuple[Tensor, ...]
 
+    @property
+    def live(self) -> tuple[Tensor, ...]:
+        """The tensors of the body that code of the current training mode computes."""
+        inside = set(self.body)
+        return tuple(t for t in graph.ancestors(self.results, inside.__contains__) if t in inside)
+
     def code_of(self, t: Tensor) -> list[Comp]:
         """The code that computes one tensor of the body."""
         return list(t.value_step(frozenset(self.body))())
 
     def code(self) -> list[Comp]:
-        return [code for t in self.body for code in self.code_of(t)]
+        return [code for t in self.live for code in self.code_of(t)]
 
     def gradient_code(self, live: Sequence[Tensor]) -> list[Comp]:
         """The code that accumulates gradients of the inputs, and of tensors of the body, from those of the results."""
@@ -44,18 +51,21 @@ class TracedFunction:
         return [code for step in steps for code in step()]
 
     def zero_gradients(self) -> list[Comp]:
-        return [code for t in self.body if t.has_gradient for code in t.zero_gradient()]
+        return [code for t in self.live if t.has_gradient for code in t.zero_gradient()]
 
 
 def trace(function: Callable[..., Any], arguments: Sequence[Any], variables: Iterable[Tensor] | None) -> TracedFunction:
     """Calls the function. The body consists of the expressions that depend on `variables`, or, if None, of all that
     the call builds."""
     _check_signature(function, arguments)
-    first = next_id()
-    structure = function(*arguments)
+    first, token = next_id(), is_tracing.set(True)
+    try:
+        structure = function(*arguments)
+    finally:
+        is_tracing.reset(token)
     returned = [embed(value) for value in nested.leaves(structure)]
     results = [REGISTRY["id"](t, label=t.label) for t in returned]
-    tensors = graph.ancestors(results)
+    tensors = graph.everything(results)
     if variables is None:
         inside = {t for t in tensors if t.application is not None and t.node.id > first}
     else:

@@ -344,7 +344,7 @@ def dot(x: object, y: object) -> Tensor:
     """The inner product over the output row."""
 
 def dropout(x: object, rate: float = 0.5, *, key: str | None = None, counter: object = None) -> Tensor:
-    """Sets each cell of `x` to zero with probability `rate`, and divides the remaining cells by `1 - rate`."""
+    """In training, sets each cell of `x` to zero with probability `rate`, and divides the others by `1 - rate`."""
 
 def einsum(
     spec: str, *xs: object, reduce: str = "add", combine: str = "mul", label: str | None = None, **names: Any

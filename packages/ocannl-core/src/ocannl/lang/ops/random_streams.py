@@ -22,7 +22,7 @@ from ocannl.infer.spec import ShapeSpec, Spec
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import Precision, float32, float64, precision, uint32
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang import blocks
+from ocannl.lang import block_application
 from ocannl.lang.core import dtype_inference, symbolic_terms
 from ocannl.lang.core.applied_operation import Application
 from ocannl.lang.core.context_vars import loop_positions, site
@@ -141,7 +141,7 @@ def draw(
     """
     if key is not None and not isinstance(key, str):
         raise CodeError(f"`key` of oc.{name} is a text that names the stream, not {key!r}")
-    stream = Stream(key, blocks.next_stream())
+    stream = Stream(key, block_application.next_stream())
     key_name = LeafName("key", site().where)
     stream_key = leaf(key_name, Role.DATA, uint32, {**NO_AXES, "output": [5]}, contents=stream)
     call = _in_steps(calls() if counter is None else _counter(name, counter))

@@ -13,10 +13,12 @@ from ocannl.lang.core import symbolic_terms
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.literals import is_bool, python_number
+from ocannl.lang.core.mode_switch import by_mode
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.random import Distribution, RandomInitializer, refuse_integers, significand_bits
 from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.core.training_mode import training_mode
 from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.ops.random_streams import RandomBits, draw, is_finite, sized_like
 
@@ -136,9 +138,10 @@ def randint(low: int, high: int, *, key: str | None = None, counter: object = No
 
 @composite
 def dropout(x: object, rate: float = 0.5, *, key: str | None = None, counter: object = None) -> Tensor:
-    """Sets each cell of `x` to zero with probability `rate`, and divides the remaining cells by `1 - rate`.
+    """In training, sets each cell of `x` to zero with probability `rate`, and divides the others by `1 - rate`.
 
-    The mask is new at each call, or that of `counter`; the backward pass uses the mask of the forward pass.
+    In inference, and so in all code but that of `train`, the result is `x`; `with oc.training(True):` decides
+    otherwise. The mask is new at each call, or that of `counter`; the backward pass uses the mask of the forward pass.
 
     Shapes: those of `x`.
     Grad:   `g / (1 - rate)` for the remaining cells, 0 elsewhere.
@@ -153,9 +156,12 @@ def dropout(x: object, rate: float = 0.5, *, key: str | None = None, counter: ob
     def formula(random: RandomBits, _: Term) -> Term:
         return symbolic_terms.apply("lt", random.unit(24), keep_probability)
 
+    mode = training_mode.get()
+    if mode is False:
+        return PRIMITIVES["id"](operand)  # type: ignore[no-any-return]
     mask = draw("dropout", [operand], formula, None, key, counter, None)
     result: Tensor = PRIMITIVES["where"](mask, operand * (1.0 / keep_probability), 0.0)
-    return result
+    return result if mode else by_mode(result, operand)
 
 
 REGISTRY.update(uniform=uniform, normal=normal, bernoulli=bernoulli, randint=randint, dropout=dropout)

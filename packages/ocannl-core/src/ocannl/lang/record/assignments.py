@@ -13,6 +13,7 @@ from ocannl.ir.precision import int32
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role
 from ocannl.lang.core.applied_operation import Application, describe
+from ocannl.lang.core.assignment_operators import slice_base
 from ocannl.lang.core.context_vars import site
 from ocannl.lang.core.dtype_inference import DtypeInference, is_constant
 from ocannl.lang.core.leaf_constructors import embed
@@ -22,7 +23,7 @@ from ocannl.lang.core.tensor import COMPARISONS, Tensor
 from ocannl.lang.declare.axes import logic_of
 from ocannl.lang.ops.casts import refuse_loss, type_stored
 from ocannl.lang.record.code import recorder
-from ocannl.lang.record.statement import Statement, slice_base
+from ocannl.lang.record.statement import Statement
 
 
 class StatementRecorder(Protocol):

@@ -37,6 +37,8 @@ class Recorder(Protocol[Target]):
 
 
 recorder: ContextVar[Recorder[Any] | None] = ContextVar("ocannl_recorder", default=None)
+state_recorder: ContextVar[Recorder[Any] | None] = ContextVar("ocannl_state_recorder", default=None)
+"""Records the assignments to states in the block that is applied; None in blocks without states."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from ocannl.ir.ops import Op
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role
 from ocannl.lang.core.applied_operation import describe, operand_term
+from ocannl.lang.core.assignment_operators import slice_base
 from ocannl.lang.core.fill import fill
 from ocannl.lang.core.product_sums import contract_pairwise
 from ocannl.lang.core.slots import SlotAssign, elaborate
@@ -94,7 +95,7 @@ class Statement:
 
 def _name_state(lhs: Tensor, operands: tuple[Tensor, ...]) -> None:
     """Names a state node after the first parameter stored into it, so that checkpoints have stable names."""
-    if lhs.node.role is not Role.STATE or "." in lhs.label:
+    if lhs.node.role is not Role.STATE or "." in lhs.label or lhs.state_access is not None:
         return
     stack = list(reversed(operands))
     while stack:
@@ -128,12 +129,3 @@ def _through_slices(lhs: Tensor, assign: Assign, dims: tuple[int, ...]) -> list[
 def _with_leading_indices(assign: Assign, leading: tuple[Affine, ...]) -> tuple[Piece, ...]:
     return tuple(replace(p, indices=(*leading, *p.indices)) for p in assign.pieces)
 
-
-def slice_base(lhs: Tensor) -> tuple[Tensor, tuple[Affine, ...]]:
-    """The tensor that `lhs` is a (nested) slice of, and the leading indices."""
-    leading: tuple[Affine, ...] = ()
-    while lhs.application is not None and lhs.application.operation.name == "slice":
-        fixed = lhs.application.operation.logic.spec.operands[0].batch.lead[0].index  # type: ignore[union-attr]
-        leading = (Affine.of(fixed), *leading)
-        lhs = lhs.application.operands[0]
-    return lhs, leading
