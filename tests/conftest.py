@@ -18,6 +18,8 @@ GOLDEN = Path(__file__).parent / "golden"
 FAILED_EXPECTATION = re.compile(r"ERROR:|FAILED|Traceback|should have", re.IGNORECASE)
 
 os.environ.setdefault("OCANNL_ON_DEFECT", "raise")  # a defect of a pass must fail a test, not cost time
+# equal plans on any machine
+os.environ.setdefault("OCANNL_CPU", str(Path(__file__).parent / "machines" / "zen_5.json"))
 
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile(

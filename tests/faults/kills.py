@@ -21,7 +21,8 @@ import numpy as np
 from programs import Warnings, check
 
 import ocannl as oc
-from ocannl.runtime import compile_cache, disk_cache
+from ocannl.base import disk_cache
+from ocannl.runtime import compile_cache
 
 BACKEND, RUNS, SEED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 FOLDER = Path(os.environ["OCANNL_CACHE_DIR"])

@@ -21,7 +21,8 @@ from random import Random
 from programs import Warnings, check
 
 import ocannl as oc
-from ocannl.runtime import compile_cache, disk_cache
+from ocannl.base import disk_cache
+from ocannl.runtime import compile_cache
 
 WORKERS, PROGRAMS = 8, 12
 BACKEND, SECONDS, SEED = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])

@@ -6,8 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+MACHINES = Path(__file__).parents[1] / "machines"
 
 
 @pytest.fixture
@@ -68,6 +71,17 @@ def test_doctor_lists_installed_backends(ocannl):
     done = ocannl("doctor", "nothing")
     assert done.returncode == 1
     assert done.stderr.startswith("UnknownBackend: no backend `nothing` is installed; there are ")
+
+
+def test_doctor_describes_the_processor(ocannl, tmp_path):
+    file = tmp_path / "cpu.json"
+    done = ocannl("doctor", "numpy", "--save-cpu", str(file), OCANNL_CPU=str(MACHINES / "granite_rapids.json"))
+    assert "processor\tdescription\n" in done.stdout
+    assert "TLB\t96 and 2048 pages of 4 KiB; a miss takes 8 and 64 cycles\n" in done.stdout
+    assert file.read_bytes() == (MACHINES / "granite_rapids.json").read_bytes()
+    done = ocannl("doctor", "numpy", "--save-cpu", str(tmp_path / "none" / "cpu.json"))
+    assert done.returncode == 1
+    assert done.stderr.startswith("ArgumentError: the description of the processor cannot be written: ")
 
 
 def test_the_version(ocannl):

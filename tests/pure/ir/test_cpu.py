@@ -13,7 +13,7 @@ def test_a_tree_describes_a_processor():
 
 def test_the_key_of_a_processor_holds_all_numbers():
     text = COMMON_CPU.canonical()
-    assert "l2.size_bytes=1048576" in text and "fork_join_cycles=" in text
+    assert "l2.size_bytes=1048576" in text and "loads_per_cycle=" in text
     assert text != replace(COMMON_CPU, loads_per_cycle=3).canonical()
 
 

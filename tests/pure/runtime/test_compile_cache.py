@@ -117,7 +117,7 @@ def test_a_record_of_another_form_is_a_miss(build, fake, warnings, monkeypatch, 
         return load({} if change is None else {**header, **change}, b"proc")
 
     header = {"links": [], "syms": [], "arena": 0, "facts": [], "stages": []}
-    monkeypatch.setattr("ocannl.runtime.disk_cache.Cache.load", twisted)
+    monkeypatch.setattr("ocannl.base.disk_cache.Cache.load", twisted)
     compiled(build, fake)
     assert fake.compiled == 2
     assert "has another form" in warnings.text

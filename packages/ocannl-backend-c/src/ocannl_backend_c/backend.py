@@ -16,7 +16,14 @@ from ocannl_backend_c.vectorcall import TEXT
 
 
 def _capabilities() -> Capabilities:
-    return native_capabilities(TYPES, toolchain.toolchain().vector_registers)
+    return native_capabilities(TYPES, toolchain.toolchain().vector_registers, _compile)
+
+
+def _compile(procs: Sequence[Proc]) -> NativeCode:
+    tools, text = toolchain.toolchain(), emit(procs)
+    programs = [signature(proc) for proc in procs]
+    direct_text = TEXT if any(program.holds_gil for program in programs) else ""
+    return load_package(Package.of(tools.target, programs, text, [toolchain.build(text + direct_text, tools)]))
 
 
 class CBackend(NativeBackend):
@@ -39,10 +46,7 @@ class CBackend(NativeBackend):
         return _capabilities()
 
     def compile_valid(self, procs: Sequence[Proc]) -> NativeCode:
-        tools, text = toolchain.toolchain(), emit(procs)
-        programs = [signature(proc) for proc in procs]
-        direct_text = TEXT if any(program.holds_gil for program in programs) else ""
-        return load_package(Package.of(tools.target, programs, text, [toolchain.build(text + direct_text, tools)]))
+        return _compile(procs)
 
     def restore(self, blob: bytes) -> NativeCode:
         return load_package(Package.read(blob, toolchain.toolchain().target))

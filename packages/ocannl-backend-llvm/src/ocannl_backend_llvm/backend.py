@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 from ocannl.backend import Capabilities
 from ocannl.backend.cpu import NativeBackend, NativeCode, backend_version, native_capabilities
@@ -15,9 +14,16 @@ from ocannl_backend_llvm.compiled_code import compile_package, restore_package
 from ocannl_backend_llvm.types import LLVM_TYPES
 
 
-@cache
 def _capabilities() -> Capabilities:
-    return native_capabilities(LLVM_TYPES, jit.host().vector_registers)
+    return native_capabilities(LLVM_TYPES, jit.host().vector_registers, _compile)
+
+
+def _compile(procs: Sequence[Proc]) -> NativeCode:
+    with import_lock:
+        from ocannl_backend_llvm.emit import emit  # not needed to restore stored code
+
+    target = jit.host()
+    return compile_package([signature(proc) for proc in procs], emit(procs, target.instructions), target)
 
 
 class LlvmBackend(NativeBackend):
@@ -40,11 +46,7 @@ class LlvmBackend(NativeBackend):
         return _capabilities()
 
     def compile_valid(self, procs: Sequence[Proc]) -> NativeCode:
-        with import_lock:
-            from ocannl_backend_llvm.emit import emit  # not needed to restore stored code
-
-        target = jit.host()
-        return compile_package([signature(proc) for proc in procs], emit(procs, target.instructions), target)
+        return _compile(procs)
 
     def restore(self, blob: bytes) -> NativeCode:
         return restore_package(blob, jit.host())

@@ -125,6 +125,13 @@ def _folder(raw: object) -> Path:
     raise ValueError("expected the path of a folder")
 
 
+def _file(raw: object) -> Path:
+    try:
+        return _folder(raw)
+    except ValueError:
+        raise ValueError("expected the path of a file") from None
+
+
 FLOATS = ("float8_e5m2", "float8_e4m3fn", "float16", "bfloat16", "float32", "float64")
 BACKEND: ConfigSetting[str | None] = ConfigSetting("backend", _optional(_name), None, "default backend of contexts")
 PRECISION = ConfigSetting("precision", _choice(*FLOATS), "float32", "default data type of tensors")
@@ -141,6 +148,12 @@ QUEUE = ConfigSetting(
 CACHE = ConfigSetting("cache", _switch, True, "cache compiled code on disk")
 CACHE_DIR: ConfigSetting[Path | None] = ConfigSetting(
     "cache_dir", _optional(_folder), None, "folder of compiled code; default: the user's caches"
+)
+CPU: ConfigSetting[Path | None] = ConfigSetting(
+    "cpu",
+    _optional(_file),
+    None,
+    "file with the description of the processor that programs are planned for; default: this machine is measured once",
 )
 VERIFY = ConfigSetting(
     "verify",
@@ -190,7 +203,7 @@ CHECK_NUMBERS = ConfigSetting(
 )
 
 SETTINGS: tuple[ConfigSetting[object], ...] = (
-    BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, VERIFY, ON_DEFECT, TRACEBACK,
+    BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, CPU, VERIFY, ON_DEFECT, TRACEBACK,
     C_COMPILER, COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
     CHECK_NUMBERS,
 )  # type: ignore[assignment]  # fmt: skip

@@ -22,7 +22,7 @@ _handler.setFormatter(logging.Formatter("%(name)s: %(levelname)s: %(message)s"))
 
 
 def logger(name: str) -> logging.Logger:
-    """Returns the logger of a module, as in `logger("runtime.disk_cache")`."""
+    """Returns the logger of a module, as in `logger("base.disk_cache")`."""
     return ROOT.getChild(name)
 
 

@@ -1,17 +1,21 @@
-"""`ocannl doctor`: tests every installed backend in a separate process, with a time limit."""
+"""`ocannl doctor`: describes the processor, and tests each backend in a separate process, with a time limit."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ocannl.backend.cpu.cpu_description import described_cpu, reported_cpu
 from ocannl.backend.discovery import discover
 from ocannl.backend.registry import unique_candidate
 from ocannl.backend.sandbox import ProcessResult, run_isolated
-from ocannl.base.errors import DuplicateBackend, UnknownBackend
+from ocannl.base.errors import ArgumentError, DuplicateBackend, UnknownBackend
+from ocannl.cli.cpu_table import cpu_rows
 from ocannl.cli.probe import UNAVAILABLE
 from ocannl.cli.table import show
 
@@ -34,8 +38,12 @@ def register(app: typer.Typer) -> None:
 def command(
     names: Annotated[list[str] | None, typer.Argument(help="The backends to test; all by default.")] = None,
     limit: Annotated[float, typer.Option(help="Time limit for each backend, in seconds.")] = LIMIT_SECONDS,
+    save_cpu: Annotated[
+        Path | None, typer.Option(help="Write the description of the processor to this file, for the setting `cpu`.")
+    ] = None,
 ) -> None:
-    """Test backends: load each, run small programs for all operations and precisions, and check the results.
+    """Test backends: load each, run small programs for all operations and precisions, and check the results. Describe
+    the processor.
 
     Status 1 when a backend fails, unless it was not named and reports that it cannot work on this machine.
     """
@@ -52,8 +60,21 @@ def command(
                 reports.append(BackendReport(name, False, str(error)))
     reports = sorted([*reports, *examine(testable, limit)], key=lambda r: r.name)
     show(["backend", "", "result"], [[r.name, "PASS" if r.works else "FAIL", r.reason] for r in reports])
+    _describe_cpu(save_cpu)
     if not all(r.works or (r.is_unavailable and not names) for r in reports):
         raise typer.Exit(1)
+
+
+def _describe_cpu(file: Path | None) -> None:
+    """Prints the description of the processor that backends have measured, and writes it to the file."""
+    cpu, reported = described_cpu(), reported_cpu()
+    source = "not measured: no backend for CPUs, or no cache folder" if cpu is None else "description"
+    show(["processor", source], cpu_rows(cpu or reported, reported))
+    if file is not None:
+        try:
+            file.write_text(json.dumps(asdict(cpu or reported), indent=1) + "\n", encoding="ascii")
+        except OSError as error:
+            raise ArgumentError(f"the description of the processor cannot be written: {error}") from None
 
 
 def examine(names: Sequence[str], limit_seconds: float, probe: str = PROBE) -> list[BackendReport]:

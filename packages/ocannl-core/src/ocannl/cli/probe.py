@@ -98,7 +98,7 @@ def _pointwise(target: TNode, op: Op, *operands: TNode | int) -> Assign:
 
 def probe_backend(name: str) -> str:
     """Tests a backend and returns a one-line summary. Raises: OcannlError for the first wrong result."""
-    open_backend(name)
+    open_backend(name).capabilities  # noqa: B018 (measures the processor, unless that is kept in the cache)
     with settings(cache=False, on_defect="raise"):  # so that the compiler itself is tested
         context = Context(name)
         precisions = context.backend.capabilities.precisions

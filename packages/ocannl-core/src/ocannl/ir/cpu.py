@@ -39,12 +39,11 @@ class Cpu:
     l2_tlb_entries: int = 1536
     l1_tlb_miss_cycles: int = 8  # additional latency of a load whose page is in the second-level TLB only
     l2_tlb_miss_cycles: int = 32  # additional latency of a load whose page is in neither
-    fmas_per_cycle: int = 2  # multiply-additions of whole vectors
-    loads_per_cycle: int = 2  # loads of whole vectors from the first-level cache
+    fmas_per_cycle: float = 2  # multiply-additions of whole vectors
+    loads_per_cycle: float = 2  # loads of whole vectors from the first-level cache
     line_crossing_cycles: float = 1  # additional time of a vector load that spans two lines
     megahertz: int = 3000
     wide_megahertz: int = 3000  # while the widest vectors are multiplied
-    fork_join_cycles: int = 3000  # of a parallel loop without work on two threads
 
     @property
     def streaming_threshold_bytes(self) -> int:

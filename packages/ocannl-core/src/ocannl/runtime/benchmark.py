@@ -14,13 +14,13 @@ from typing import Self
 import numpy as np
 
 from ocannl.backend.api import Backend, CompiledCode, Device, Location, Pool, Queue
+from ocannl.base.disk_cache import Record, open_cache
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.base.log import logger
 from ocannl.codegen.identical_code_folding import canonical_text
 from ocannl.codegen.outlining import outline_nests
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.runtime import source_fingerprint
-from ocannl.runtime.disk_cache import Record, open_cache
 
 ROUNDS = 12  # of interleaved samples, one per program
 MIN_SAMPLE_SECONDS = 1e-4

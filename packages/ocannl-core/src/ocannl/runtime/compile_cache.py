@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ocannl.backend.api import Backend, CompiledCode
+from ocannl.base.disk_cache import Record, open_cache
 from ocannl.base.errors import CompileError
 from ocannl.base.forks import after_fork_in_child, replace_after_fork
 from ocannl.base.log import logger
@@ -17,7 +18,6 @@ from ocannl.ir.canon import Canonical
 from ocannl.ir.loops import AccessMode, Fact
 from ocannl.ir.tnode import Placement
 from ocannl.runtime import source_fingerprint
-from ocannl.runtime.disk_cache import Record, open_cache
 from ocannl.runtime.program import Link, Program
 
 MEMORY_ENTRIES = 256

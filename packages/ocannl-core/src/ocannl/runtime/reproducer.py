@@ -22,6 +22,7 @@ from ocannl.backend.api import Backend
 from ocannl.backend.discovery import core_version
 from ocannl.base import config
 from ocannl.base.config import CACHE, CACHE_DIR, user_cache_folder
+from ocannl.base.disk_cache import require_private, write_atomically
 from ocannl.base.plugins import exception_summary
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.cpu import cpu_from_tree
@@ -30,12 +31,11 @@ from ocannl.ir.printer import print_proc
 from ocannl.ir.serialize import Tree, dump, load, nodes_of
 from ocannl.ir.tnode import TNode
 from ocannl.opt.schedule.schedule import PlanChoices
-from ocannl.runtime.disk_cache import require_private, write_atomically
 
 FORMAT = "ocannl reproducer 2"
 MAX_FILES = 16
 MAX_BYTES = 1 << 28  # of a file that is read
-UNPUBLISHED_SETTINGS = frozenset({"cache_dir", "c_compiler"})  # paths of this machine
+UNPUBLISHED_SETTINGS = frozenset({"cache_dir", "c_compiler", "cpu"})  # paths of this machine
 ABOUT = (
     "This file reproduces a defect of ocannl: `ocannl replay FILE`. It holds a program, with the names of its tensors"
     " and its constants, but no values of tensors."

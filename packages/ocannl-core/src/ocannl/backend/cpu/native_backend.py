@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from ocannl.backend.api import CompiledCode, Entry, Location, Queue
+from ocannl.backend.cpu.cpu_description import Compiler, host_cpu
 from ocannl.backend.cpu.device import CpuDevice, devices
-from ocannl.backend.cpu.host_cpu import reported_cpu
 from ocannl.backend.cpu.native_code import NativeCode, validate
 from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.cpu import Cpu
 from ocannl.ir.loops import Proc
 from ocannl.ir.precision import Precision
 
+FLOAT32_BYTES = 4
 
-def native_capabilities(precisions: Iterable[Precision], vector_registers: tuple[int, int]) -> Capabilities:
+
+def native_capabilities(
+    precisions: Iterable[Precision], vector_registers: tuple[int, int], compile: Compiler
+) -> Capabilities:
     """The capabilities of native code: loops over vectors, tiled for the processor at hand, and clocks.
-    `vector_registers` are the size in bytes and the number of vector registers."""
+
+    `vector_registers` are the size in bytes and the number of vector registers; `compile` is `compile_valid`, for the
+    programs that measure the processor."""
     width, registers = vector_registers
-    names = frozenset(precision.name for precision in precisions)
-    return Capabilities(names, vector_bytes=width, vector_registers=registers, cpu=reported_cpu(), timestamps=True)
+    cpu = host_cpu(compile, width // FLOAT32_BYTES)
+    return _capabilities(frozenset(precision.name for precision in precisions), width, registers, cpu)
+
+
+@lru_cache(maxsize=16)
+def _capabilities(precisions: frozenset[str], width: int, registers: int, cpu: Cpu) -> Capabilities:
+    return Capabilities(precisions, vector_bytes=width, vector_registers=registers, cpu=cpu, timestamps=True)
 
 
 class NativeBackend(ABC):

@@ -24,7 +24,7 @@ MAGIC = b"ocannl-cache-1\n"
 HEADER_LENGTH_BYTES = 8  # size of the header's length field
 STALE_SECONDS = 3600  # age at which a temporary file counts as abandoned
 RECORDS_PER_FOLDER = 32  # there are 256 folders
-_log = logger("runtime.disk_cache")
+_log = logger("base.disk_cache")
 
 
 @dataclass(frozen=True, slots=True)

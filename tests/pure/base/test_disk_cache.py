@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ocannl.base.config import settings
-from ocannl.runtime.disk_cache import MAGIC, Record, open_cache
+from ocannl.base.disk_cache import MAGIC, Record, open_cache
 
 KEY = hashlib.sha256(b"key").hexdigest()
 RECORD = Record({"links": [[0, "in"]], "text": "π\n"}, b"\x00\xffcode")
@@ -201,7 +201,7 @@ def test_least_recently_used_records_are_evicted(private_cache):
 
 WRITER = """
 import sys
-from ocannl.runtime.disk_cache import Record, open_cache
+from ocannl.base.disk_cache import Record, open_cache
 cache = open_cache()
 for n in range(100):
     key = f"{n % 5:064x}"
