@@ -117,3 +117,11 @@ def test_accounting_is_thread_safe():
     for thread in threads:
         thread.join()
     assert device.bytes_in_use == 800
+
+
+@pytest.mark.parametrize(("size_bytes", "alignment_bytes"), [(1 << 19, 64), (1 << 20, 1 << 21), (5 << 20, 1 << 21)])
+def test_large_slabs_begin_at_a_huge_page(size_bytes, alignment_bytes):
+    slab = CpuDevice().alloc_pool(size_bytes)
+    assert slab.bytes.nbytes == size_bytes and slab.bytes.ctypes.data == slab.address
+    assert slab.address % alignment_bytes == 0
+    slab.bytes[-1] = 1

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.backend.api import Entry, Location
-from ocannl.backend.cpu.device import HostSlab, devices, memory_bytes
+from ocannl.backend.cpu.device import HUGE_PAGE_BYTES, HostSlab, devices, memory_bytes
 from ocannl.backend.cpu.native_code import NativeCode
 from ocannl.backend.cpu.probe_programs import (
     CHAIN_STEP_CYCLES,
@@ -31,7 +31,6 @@ from ocannl.ir.loops import Proc
 
 LIMIT_SECONDS = 0.2
 MAX_ARRAY_BYTES = 1 << 26  # also the largest size of a last-level cache that is measured
-HUGE_PAGE_BYTES = 1 << 21
 MIN_CHASED = 4096  # loads of a walk
 WALKS = 16
 CHASED_LINES = 2048  # of a region that is larger than the private caches
@@ -235,7 +234,8 @@ class _Probe:
 
 def _memory(size_bytes: int, advice: str) -> HostSlab:
     """Returns memory that begins at a multiple of a huge page; pages that are not used cost nothing."""
-    pages = mmap.mmap(-1, size_bytes + HUGE_PAGE_BYTES)
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    pages = mmap.mmap(-1, size_bytes + HUGE_PAGE_BYTES, **private)
     if hasattr(mmap, advice):
         pages.madvise(getattr(mmap, advice))
     raw = np.frombuffer(pages, np.uint8)
