@@ -11,10 +11,26 @@ from ocannl.train.accumulation import accumulate
 from ocannl.train.adam import adam, adamw, nadam
 from ocannl.train.adaptive import adagrad, rmsprop
 from ocannl.train.averaging import EMA
+from ocannl.train.batches import Batches, batches, weighted_mean
+from ocannl.train.callbacks import CsvLog, EarlyStopping, EpochResult, JsonLog, TensorBoardLog
 from ocannl.train.clipping import clip_grad_norm, clip_grad_value
+from ocannl.train.evaluation import evaluate
 from ocannl.train.fit import Fitted, fit
 from ocannl.train.lamb import lamb
 from ocannl.train.lion import lion
+from ocannl.train.metrics import (
+    Metric,
+    accuracy,
+    average,
+    confusion_matrix,
+    f1_score,
+    perplexity,
+    precision,
+    r2_score,
+    recall,
+    roc_auc,
+    top_k_accuracy,
+)
 from ocannl.train.muon import muon
 from ocannl.train.parallel import DataParallel, all_reduce
 from ocannl.train.plateau import ReduceOnPlateau
@@ -34,21 +50,34 @@ from ocannl.train.sgd import sgd
 from ocannl.train.step import grad_update
 
 __all__ = [
+    "Batches",
+    "CsvLog",
     "DataParallel",
     "EMA",
+    "EarlyStopping",
+    "EpochResult",
     "Fitted",
+    "JsonLog",
     "LossScale",
+    "Metric",
     "ReduceOnPlateau",
+    "TensorBoardLog",
     "accumulate",
+    "accuracy",
     "adagrad",
     "adam",
     "adamw",
     "all_reduce",
+    "average",
+    "batches",
     "clip_grad_norm",
     "clip_grad_value",
+    "confusion_matrix",
     "constant",
     "cosine_decay",
+    "evaluate",
     "exponential_decay",
+    "f1_score",
     "fit",
     "grad_update",
     "join",
@@ -58,11 +87,18 @@ __all__ = [
     "muon",
     "nadam",
     "one_cycle",
+    "perplexity",
     "polynomial_decay",
+    "precision",
+    "r2_score",
+    "recall",
     "rmsprop",
+    "roc_auc",
     "sgd",
     "step_decay",
+    "top_k_accuracy",
     "warmup",
+    "weighted_mean",
 ]
 
 globals().update({name: _public(globals()[name]) for name in __all__ if _isfunction(globals()[name])})

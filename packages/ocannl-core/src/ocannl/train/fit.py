@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
+from os import PathLike
+from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
+from ocannl import show as pictures
 from ocannl.base.errors import CodeError, DataError
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.code import Code, seq
 from ocannl.runtime.context import Context
 from ocannl.runtime.routine import Routine
+from ocannl.train.batches import Batches
+from ocannl.train.callbacks import Callback, EpochResult
+from ocannl.train.evaluation import Evaluation
 from ocannl.train.feed import Feed, bind_feed
-from ocannl.train.progress import progress
+from ocannl.train.loss_history import CAPACITY, LossHistory
+from ocannl.train.metrics import Metric
+from ocannl.train.progress import ReportProgress, progress
 from ocannl.train.scale import LossScale
 from ocannl.train.step import grad_update
 
-Metrics = Mapping[str, float]
+Metrics = Mapping[str, Any]
 """Metrics of a model, by name."""
+Update = Code | Callable[[Tensor], Code]
+
+_READ_SECONDS = 0.02  # between readings of losses: a step may be much shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +46,40 @@ class Fitted:
     step: Routine
     compile_seconds: float
     step_seconds: float
-    """Mean time of one call of the routine, including reading the loss."""
+    """Mean time of one step, including reading its batch and its loss."""
 
     def __repr__(self) -> str:
-        metrics = "".join(f", {name} {value:g}" for name, value in (self.watched[-1] if self.watched else {}).items())
+        metrics = "".join(
+            f", {name} {value:g}" for name, value in (self.watched[-1] if self.watched else {}).items()
+            if not np.ndim(value)
+        )  # fmt: skip
         loss = f"loss {self.losses[0]:g} to {self.losses[-1]:g}{metrics}"
         return f"<fitted: {len(self.losses)} steps of {self.step_seconds * 1e3:.3g} ms, {loss}>"
+
+    def plot(self, path: str | PathLike[str]) -> Path:
+        """Draws the losses and the metrics to a file, in the format of its extension."""
+        names = [name for name, value in (self.watched[-1] if self.watched else {}).items() if not np.ndim(value)]
+        figure = pictures.page(4 * (1 + len(names)), 3)
+        axes = figure.subplots(1, 1 + len(names), squeeze=False)[0]
+        pictures.learning(axes[0], self.losses, max(1, len(self.losses) // max(1, len(self.watched))))
+        for ax, name in zip(axes[1:], names, strict=True):
+            pictures.curve(ax, [metrics[name] for metrics in self.watched], name)
+        return pictures.save(figure, Path(path))
 
 
 def fit(
     ctx: Context,
     loss: Tensor,
-    update: Code,
+    update: Update,
     batches: Symbol | Iterable[Feed],
     *,
     epochs: int = 1,
     shuffle: int | None = None,
     scale: LossScale | float | None = None,
+    validation: Symbol | Iterable[Feed] | None = None,
+    metrics: Mapping[str, Metric] | None = None,
     watch: Callable[[], Metrics] | None = None,
+    callbacks: Iterable[Callback] = (),
     show: bool | None = None,
 ) -> Fitted:
     """Trains a model: initializes parameters without a value, then runs gradients and `update` once for each batch.
@@ -58,54 +88,112 @@ def fit(
         ...  # a loss that depends on data[n]
         fitted = train.fit(ctx, loss, train.sgd(loss, 0.1, momentum=0.9), n, epochs=40, shuffle=0)
 
-    `batches` is a static symbol, whose values enumerate the batches of an epoch, or an iterable with a mapping for each
-    step, from placeholders to arrays and from symbols to integers: `[{x: xs, t: ts}, ...]`. `shuffle` is the seed of a
-    new random order in each epoch; None keeps the order. `scale` is a loss scale for gradients of narrow types, a
-    number or an adaptive `LossScale`. `watch` is called after each epoch and returns metrics such as
-    `{"accuracy": 0.97}`, which are shown and recorded. On a terminal a progress bar is shown if `rich` is installed
-    (extra `cli`); `show` forces or suppresses it.
+    `update` is code, such as that of an optimizer, or a function from the loss to code. `batches` is a static symbol,
+    whose values enumerate the batches of an epoch, a `train.batches(...)`, or an iterable with a mapping for each step,
+    from placeholders to arrays and from symbols to integers: `[{x: xs, t: ts}, ...]`. `shuffle` is the seed of a new
+    random order of symbols or lists in each epoch; None keeps the order. `scale` is a loss scale for gradients of
+    narrow types, a number or an adaptive `LossScale`.
+
+    After each epoch, `metrics` such as `{"accuracy": train.accuracy(logits, t)}` are computed over the batches of
+    `validation`, or over those of training without it; `watch` is called and returns more metrics, such as
+    `{"accuracy": 0.97}`; and `callbacks` are called with a `train.EpochResult`. Training ends early when a callback
+    returns True. On a terminal a progress bar is shown if `rich` is installed (extra `cli`), in a notebook one line;
+    `show` forces or suppresses it.
 
     Raises: CodeError for fewer than 1 epoch, for an iterator and several epochs, or for no batches; DataError, with the
-            number of the step, when the loss is NaN.
+            number of the step, when the loss is NaN. NaN is noticed within 1024 steps.
     """
     _check_arguments(batches, epochs, shuffle)
+    _check_weight(loss, batches)
     ctx.init(loss)
     started = perf_counter()
-    scaled = scale.step(loss, update) if isinstance(scale, LossScale) else seq(grad_update(loss, scale=scale), update)
-    step = ctx.compile(scaled)
+    code = update if isinstance(update, Code) else update(loss)
+    scaled = scale.step(loss, code) if isinstance(scale, LossScale) else seq(grad_update(loss, scale=scale), code)
+    history = LossHistory(loss)
+    step = ctx.compile(seq(scaled, history.code), keep=[loss])
     compile_seconds = perf_counter() - started
+    evaluation = Evaluation(ctx, metrics, batches if validation is None else validation) if metrics else None
 
-    losses: list[float] = []
     watched: list[Metrics] = []
-    seconds = 0.0
+    observers = list(callbacks)
+    is_observed = evaluation is not None or watch is not None or bool(observers)
     order = None if shuffle is None else np.random.default_rng(shuffle)
-    with progress(epochs, _steps_per_epoch(batches), show) as report:
-        for _ in range(epochs):
-            for feed in _epoch_batches(batches, order):
-                symbols = bind_feed(ctx, feed)
-                started = perf_counter()
-                step(**symbols)
-                losses.append(float(ctx[loss].sum()))
-                _check_loss(losses, loss.label)
-                seconds += perf_counter() - started
-                report(len(losses), {"loss": losses[-1], **(watched[-1] if watched else {})})
-            if watch is not None:
-                watched.append(dict(watch()))
-                report(len(losses), {**({"loss": losses[-1]} if losses else {}), **watched[-1]})
-    if not losses:
+    with ExitStack() as stack:
+        report = stack.enter_context(progress(epochs, _steps_per_epoch(batches), show))
+        for observer in observers:
+            stack.callback(getattr(observer, "close", lambda: None))
+        loop = _Loop(ctx, loss, step, history, report)
+        for epoch in range(epochs):
+            first = len(loop.losses) + loop.pending
+            loop.run(_epoch_batches(ctx, batches, order), watched[-1] if watched else {})
+            if not is_observed:
+                continue
+            loop.read(watched[-1] if watched else {})
+            found = {**(evaluation() if evaluation else {}), **(watch() if watch else {})}
+            if evaluation is not None or watch is not None:
+                watched.append(found)
+                report(len(loop.losses), {**({"loss": loop.losses[-1]} if loop.losses else {}), **found})
+            result = EpochResult(ctx, epoch, tuple(loop.losses[first:]), found, step, batches)
+            answers = [observer(result) for observer in observers]
+            if any(answer is True for answer in answers):
+                break
+        loop.read(watched[-1] if watched else {})
+    if not loop.losses:
         raise CodeError("there are no batches to train on")
-    return Fitted(losses, watched, step, compile_seconds, seconds / len(losses))
+    return Fitted(loop.losses, watched, step, compile_seconds, loop.seconds / len(loop.losses))
 
 
-def _check_loss(losses: Sequence[float], label: str) -> None:
-    """Raises DataError if the last loss is NaN."""
-    if losses[-1] == losses[-1]:
-        return
-    before = f", after {losses[-2]:g} in the step before" if len(losses) > 1 else ""
-    raise DataError(
-        f"the loss `{label}` is NaN in step {len(losses)}{before}"
-        "\n  fix  with oc.settings(check_numbers=True): around the training names the node where NaN begins"
-    )
+class _Loop:
+    """Runs steps, and reads their losses from time to time."""
+
+    def __init__(
+        self, ctx: Context, loss: Tensor, step: Routine, history: LossHistory, report: ReportProgress
+    ) -> None:  # fmt: skip
+        self.ctx, self.step, self.history, self.report, self.label = ctx, step, history, report, loss.label
+        self.losses: list[float] = []
+        self.pending = 0  # steps whose losses are not read
+        self.seconds = 0.0
+        self._last_read = perf_counter()
+        self._chunk = 1  # steps between looks at the clock
+
+    def run(self, batches: Iterable[Mapping[str, int]], metrics: Metrics) -> None:
+        """Runs a step for each batch of an epoch."""
+        iterator = iter(batches)
+        step = self.step
+        is_complete = False
+        while not is_complete:
+            count, started = min(self._chunk, CAPACITY - self.pending), perf_counter()
+            done = 0
+            for symbols in islice(iterator, count):
+                step(**symbols)
+                done += 1
+            now = perf_counter()
+            self.seconds += now - started
+            self.pending += done
+            is_complete = done < count
+            self._chunk = max(1, min(2 * self._chunk, int(_READ_SECONDS * done / (now - started))))
+            if self.pending == CAPACITY or now - self._last_read > _READ_SECONDS:
+                self.read(metrics)
+
+    def read(self, metrics: Metrics) -> None:
+        """Reads the losses of steps since the last reading. Raises: DataError if one is NaN."""
+        started = perf_counter()
+        if self.pending:
+            self.losses += self.history.last(self.ctx, self.pending)
+            self._check(len(self.losses) - self.pending)
+            self.pending = 0
+            self.report(len(self.losses), {"loss": self.losses[-1], **metrics})
+        self._last_read = perf_counter()
+        self.seconds += self._last_read - started
+
+    def _check(self, first: int) -> None:
+        for number in range(first, len(self.losses)):
+            if self.losses[number] != self.losses[number]:
+                before = f", after {self.losses[number - 1]:g} in the step before" if number else ""
+                raise DataError(
+                    f"the loss `{self.label}` is NaN in step {number + 1}{before}"
+                    "\n  fix  with oc.settings(check_numbers=True): around the training names the node where NaN begins"
+                )
 
 
 def _check_arguments(batches: object, epochs: object, shuffle: int | None) -> None:
@@ -121,17 +209,33 @@ def _check_arguments(batches: object, epochs: object, shuffle: int | None) -> No
         raise CodeError("only a symbol or a list of batches can be shuffled")
 
 
+def _check_weight(loss: Tensor, batches: object) -> None:
+    """Raises: CodeError if rows that pad the last batch would count."""
+    if isinstance(batches, Batches) and batches.pads and all(t is not batches.weight for t in loss.inputs()):
+        raise CodeError(
+            f"the last batch is padded with rows of weight 0, but `{loss.label}` does not depend on the weights"
+            "\n  fix  write loss = train.weighted_mean(losses, data.weight), or train.batches(..., partial=\"drop\")"
+        )
+
+
 def _steps_per_epoch(batches: Symbol | Iterable[Feed]) -> int | None:
     """The number of steps in an epoch, if known."""
     if isinstance(batches, Symbol):
         return batches.hi - batches.lo + 1
-    return len(batches) if isinstance(batches, Sized) else None
+    try:
+        return len(batches) if isinstance(batches, Sized) else None
+    except TypeError:  # of a stream
+        return None
 
 
-def _epoch_batches(batches: Symbol | Iterable[Feed], order: np.random.Generator | None) -> Iterable[Feed]:
+def _epoch_batches(
+    ctx: Context, batches: Symbol | Iterable[Feed], order: np.random.Generator | None
+) -> Iterable[Mapping[str, int]]:
+    """Sets the placeholders of each batch, and yields its symbols."""
     if isinstance(batches, Symbol):
-        batches = [{batches: value} for value in range(batches.lo, batches.hi + 1)]
-    if order is None:
-        return batches
-    assert isinstance(batches, Sequence)
-    return [batches[i] for i in order.permutation(len(batches))]
+        symbols = [{batches.name: value} for value in range(batches.lo, batches.hi + 1)]
+        return symbols if order is None else [symbols[i] for i in order.permutation(len(symbols)).tolist()]
+    if order is not None:
+        assert isinstance(batches, Sequence)
+        batches = [batches[i] for i in order.permutation(len(batches))]
+    return (bind_feed(ctx, feed) for feed in batches)

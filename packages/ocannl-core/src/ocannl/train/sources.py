@@ -1,0 +1,199 @@
+"""Sources of training data: rows that can be read in any order, and streams.
+
+A batch is a mapping from keys to arrays whose first axis counts rows. Keys are names of columns, positions in a tuple,
+or placeholders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, Protocol
+
+import numpy as np
+
+from ocannl.base.errors import ArgumentError, DataError, OcannlError
+from ocannl.lang.core.literals import as_array
+
+Array = np.ndarray[Any, Any]
+Key = Hashable
+Columns = Mapping[Key, Array]
+"""The arrays of a batch by key."""
+
+
+class Rows(Protocol):
+    """Rows that can be read in any order."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Array) -> Columns:
+        """The rows with these numbers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRows:
+    """The rows of arrays, which may be mapped from files."""
+
+    arrays: Columns
+
+    def __len__(self) -> int:
+        return len(next(iter(self.arrays.values())))
+
+    def take(self, rows: Array) -> Columns:
+        return {key: array[rows] for key, array in self.arrays.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRows:
+    """The samples of an object with a length and `[n]`, such as a dataset of PyTorch or a list."""
+
+    dataset: Any
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def take(self, rows: Array) -> Columns:
+        return stacked([self.dataset[int(n)] for n in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """The rows of a table with `column_names`, such as a dataset of Hugging Face, which takes lists of numbers."""
+
+    table: Any
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def take(self, rows: Array) -> Columns:
+        return columns_of(self.table[rows.tolist()])
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Batches in a fixed order: `start` begins an epoch."""
+
+    start: Callable[[], Generator[Columns]]
+    length: int | None = None
+
+
+def source_of(source: Any, size: int | None) -> Rows | Stream:
+    """The rows or the stream of a source. With `size`, the items of a source that is iterated are rows, else
+    batches."""
+    if isinstance(source, Mapping):
+        return ArrayRows(_checked_arrays(source))
+    if hasattr(source, "column_names") and isinstance(source, Sized):
+        return TableRows(source.with_format("numpy") if hasattr(source, "with_format") else source)
+    is_loader = hasattr(source, "dataset") and hasattr(source, "batch_size")
+    if is_loader and size is not None:
+        raise ArgumentError("train.batches: a data loader has batches of its own size; leave `size` out")
+    if size is not None and not is_loader and hasattr(source, "__getitem__") and isinstance(source, Sized):
+        if not len(source):
+            raise DataError("there are no rows in the data")
+        return DatasetRows(source)
+    if callable(source):
+        begin: Callable[[], Iterable[Any]] = source
+    elif isinstance(source, Iterator):
+        begin = _once(source)
+    elif isinstance(source, Iterable):
+        begin = partial(iter, source)
+    else:
+        raise ArgumentError(f"train.batches takes arrays by name, a dataset, or batches, not {source!r}"[:200])
+    length = len(source) if size is None and isinstance(source, Sized) else None
+    return Stream(partial(_stream, begin, size), length)
+
+
+def _once(iterator: Iterator[Any]) -> Callable[[], Iterator[Any]]:
+    started = False
+
+    def begin() -> Iterator[Any]:
+        nonlocal started
+        if started:
+            raise DataError(
+                "an iterator of batches is used up after one epoch"
+                "\n  fix  pass a function that returns a new iterator, such as a generator function"
+            )
+        started = True
+        return iterator
+
+    return begin
+
+
+def _stream(begin: Callable[[], Iterable[Any]], size: int | None) -> Generator[Columns]:
+    items = iter(begin())
+    try:
+        while size is not None and (samples := list(islice(items, size))):
+            yield stacked(samples)
+        for item in items:
+            yield columns_of(item)
+    finally:
+        close = getattr(items, "close", None)
+        if close is not None:
+            close()
+
+
+# --- batches ---------------------------------------------------------------------------------------------------------
+
+
+def columns_of(item: Any) -> Columns:
+    """The arrays of a batch: of a mapping by its keys, of a tuple by position. Raises: DataError if lengths differ."""
+    arrays = {key: _as_array(value, key) for key, value in _parts(item).items()}
+    lengths = {key: array.shape[:1] for key, array in arrays.items()}
+    if len(set(lengths.values())) > 1 or () in lengths.values():
+        counts = ", ".join(f"{_name(key)} has {n[0] if n else 'no'}" for key, n in lengths.items())
+        raise DataError(f"the arrays of a batch must have equally many rows, but {counts}")
+    return arrays
+
+
+def stacked(samples: Sequence[Any]) -> Columns:
+    """The batch of some samples. Raises: DataError for samples of different keys or shapes."""
+    parts = [_parts(sample) for sample in samples]
+    for number, part in enumerate(parts):
+        if part.keys() != parts[0].keys():
+            raise DataError(f"sample {number} of a batch has {_names(part)}, but the first has {_names(parts[0])}")
+    columns = {}
+    for key in parts[0]:
+        arrays = [_as_array(part[key], key) for part in parts]
+        for number, array in enumerate(arrays):
+            if array.shape != arrays[0].shape:
+                raise DataError(
+                    f"{_name(key)} is ragged: sample {number} of a batch has the sizes {array.shape}, and the first "
+                    f"{arrays[0].shape}\n  fix  pad the samples to one size, with `map=` or before"
+                )
+        columns[key] = np.stack(arrays)
+    return columns
+
+
+def _parts(item: Any) -> Mapping[Key, Any]:
+    if isinstance(item, Mapping):
+        return item
+    return dict(enumerate(item)) if isinstance(item, tuple | list) else {0: item}
+
+
+def _as_array(value: Any, key: Key) -> Array:
+    try:
+        return as_array(value)
+    except OcannlError as error:
+        raise type(error)(f"{_name(key)}: {error}") from error
+    except (TypeError, ValueError, BufferError) as error:
+        raise DataError(f"{_name(key)} is not an array of numbers: {error}") from error
+
+
+def _checked_arrays(source: Mapping[Key, Any]) -> Columns:
+    if not source:
+        raise DataError("there are no arrays in the data")
+    arrays = columns_of(source)
+    if not len(next(iter(arrays.values()))):
+        raise DataError("there are no rows in the data")
+    return arrays
+
+
+def _name(key: Key) -> str:
+    return f"`{getattr(key, 'label', key)}`" if not isinstance(key, int) else f"position {key}"
+
+
+def _names(keys: Iterable[Key]) -> str:
+    return ", ".join(map(_name, keys)) or "nothing"
