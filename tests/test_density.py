@@ -15,6 +15,7 @@ MAX_LINES = 450
 PUBLIC = {  # functions whose keywords are part of the public interface, which a parameter object would break
     "lang/core/parameter.py: param": "each row has a long and a short keyword",
     "lang/record/states.py: state": "each row has a long and a short keyword",
+    "train/fit.py: fit": "one keyword for each part of a training run",
     "lang/declare/defop.py: defop": "one keyword for each part of a declaration",
 }
 

@@ -47,10 +47,12 @@ INTERNAL = {  # members without an underscore that other modules of the package 
     oc.Dim: "cell name",
     Code: "items keep_reasons",
     Symbol: "kind",
+    train.Batches: "check_partial create_placeholders each pads rewound",
     train.LossScale: "parts",
 }
 PUBLIC_CLASSES = (
-    *INTERNAL, oc.Routine, train.DataParallel, train.EMA, train.Fitted, train.ReduceOnPlateau
+    *INTERNAL, oc.Routine, train.DataParallel, train.EarlyStopping, train.EMA, train.EpochResult, train.Fitted,
+    train.Metric, train.ReduceOnPlateau,
 )  # fmt: skip
 EXTERNAL_OPTIONS = {"--find-links", "--pyargs"}  # of pip and pytest
 

@@ -24,7 +24,7 @@ from ocannl.lang.core.literals import as_array, to_supported
 from ocannl.lang.core.tensor import Tensor
 from ocannl.train.feed import Feed
 from ocannl.train.prefetch import prefetched
-from ocannl.train.sources import Array, Columns, Key, Rows, Stream, source_of
+from ocannl.train.sources import Array, BatchStream, Columns, Key, Rows, source_of
 
 Transform = Callable[[dict[Any, Array]], Mapping[Any, Any]]
 
@@ -86,9 +86,9 @@ def batches(
     if isinstance(prefetch, bool) or not isinstance(prefetch, int) or prefetch < 0:
         raise ArgumentError(f"train.batches: `prefetch` is a number of batches, not {prefetch!r}"[:200])
     data = source_of(source, size)
-    if isinstance(data, Stream) and shuffle is not None:
+    if isinstance(data, BatchStream) and shuffle is not None:
         raise ArgumentError("train.batches: a stream cannot be shuffled; shuffle where its items are made")
-    if not isinstance(data, Stream) and size is None:
+    if not isinstance(data, BatchStream) and size is None:
         raise ArgumentError("train.batches: give the number of rows in a batch as the second argument")
     classes = {key: np.asarray(weights, np.float32) for key, weights in (class_weights or {}).items()}
     weighting = Weighting(_sample_weights(sample_weights, data), classes)
@@ -108,7 +108,7 @@ class Batches:
     """
 
     def __init__(
-        self, source: Rows | Stream, size: int | None, inputs: dict[Tensor, Key], weight: Tensor | None,
+        self, source: Rows | BatchStream, size: int | None, inputs: dict[Tensor, Key], weight: Tensor | None,
         weighting: Weighting,
     ) -> None:  # fmt: skip
         self.source, self.size, self.inputs, self.weight, self.weighting = source, size, inputs, weight, weighting
@@ -133,7 +133,7 @@ class Batches:
 
     def create_placeholders(self) -> None:
         """Creates placeholders for the names of a mapping or table, and uses those that a mapping has as keys."""
-        if isinstance(self.source, Stream):
+        if isinstance(self.source, BatchStream):
             return  # the batches of a stream are mappings from placeholders
         sample = self._mapped(self.source.take(np.zeros(1, int)))
         if all(isinstance(key, Tensor) for key in sample):
@@ -158,7 +158,7 @@ class Batches:
 
     def __len__(self) -> int:
         """The number of batches in an epoch. Raises: TypeError if it is not known."""
-        if isinstance(self.source, Stream):
+        if isinstance(self.source, BatchStream):
             if self.source.length is None:
                 raise TypeError("the number of batches of this source is not known")
             return self.source.length
@@ -168,11 +168,11 @@ class Batches:
     @property
     def pads(self) -> bool:
         """Whether the last batch of rows is padded."""
-        return not isinstance(self.source, Stream) and self.partial == "mask" and len(self.source) % self.size != 0  # type: ignore[operator]
+        return not isinstance(self.source, BatchStream) and self.partial == "mask" and len(self.source) % self.size != 0  # type: ignore[operator]
 
     def check_partial(self) -> None:
         """Raises: DataError if all batches are left out, or if the rows that pad the last one cannot be told."""
-        if isinstance(self.source, Stream):
+        if isinstance(self.source, BatchStream):
             return
         if not len(self):
             raise DataError(f"{len(self.source)} rows make no batch of {self.size}")
@@ -224,7 +224,7 @@ class Batches:
     def _checked(self, epoch: int, start: int) -> Generator[Batch]:
         """The batches from number `start` on; exceptions of the source and of `map` are causes of a DataError."""
         number = start
-        items = self._stream_batches(start) if isinstance(self.source, Stream) else self._row_batches(epoch, start)
+        items = self._stream_batches(start) if isinstance(self.source, BatchStream) else self._row_batches(epoch, start)
         with closing(items):
             while True:
                 try:
@@ -240,7 +240,7 @@ class Batches:
                 yield batch
 
     def _row_batches(self, epoch: int, start: int) -> Generator[Batch]:
-        assert not isinstance(self.source, Stream) and self.size is not None
+        assert not isinstance(self.source, BatchStream) and self.size is not None
         count = len(self.source)
         order = np.arange(count) if self.seed is None else np.random.default_rng([self.seed, epoch]).permutation(count)
         for number in range(start, len(self)):
@@ -248,8 +248,8 @@ class Batches:
             yield self._batch_of(self.source.take(rows), rows)
 
     def _stream_batches(self, start: int) -> Generator[Batch]:
-        assert isinstance(self.source, Stream)
-        with closing(self.source.start()) as items:  # type: ignore[type-var]
+        assert isinstance(self.source, BatchStream)
+        with closing(self.source.start()) as items:
             for number, columns in enumerate(items):
                 if number >= start and not (self.partial == "drop" and _row_count(columns) < (self.size or 0)):
                     yield self._batch_of(columns, None)
@@ -297,11 +297,11 @@ def _padded(array: Array, size: int) -> Array:
     return array if len(array) == size else np.concatenate([array, np.repeat(array[-1:], size - len(array), axis=0)])
 
 
-def _sample_weights(weights: Any, source: Rows | Stream) -> Array | Key | None:
+def _sample_weights(weights: Any, source: Rows | BatchStream) -> Array | Key | None:
     if weights is None or isinstance(weights, str | int):
         return weights
     array = as_array(weights)
-    if isinstance(source, Stream) or array.shape != (len(source),):
-        count = "the key of a column" if isinstance(source, Stream) else f"{len(source)} numbers, one for each row"
+    if isinstance(source, BatchStream) or array.shape != (len(source),):
+        count = "the key of a column" if isinstance(source, BatchStream) else f"{len(source)} numbers, one for each row"
         raise DataError(f"train.batches: `sample_weights` are {count}, not an array with the sizes {array.shape}")
     return array

@@ -6,7 +6,6 @@ import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from math import inf
 from os import PathLike
 from pathlib import Path
@@ -129,7 +128,7 @@ class JsonLog:
 
 @public_class()
 class TensorBoardLog:
-    """Writes the losses of steps and the numbers of epochs to a folder for TensorBoard, by tensorboardX or PyTorch."""
+    """Writes the losses of steps and the numbers of epochs to a folder for TensorBoard, by tensorboardX."""
 
     def __init__(self, folder: str | PathLike[str]) -> None:
         self._writer = _summary_writer(str(folder))
@@ -147,12 +146,12 @@ class TensorBoardLog:
 
 
 def _summary_writer(folder: str) -> Any:
-    for module in ("tensorboardX", "torch.utils.tensorboard"):
-        try:
-            return import_module(module).SummaryWriter(folder)
-        except ImportError:
-            continue
-    raise CodeError('logs for TensorBoard need tensorboardX: pip install "ocannl-core[tensorboard]"')
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError as error:
+        problem = 'logs for TensorBoard need tensorboardX: pip install "ocannl-core[tensorboard]"'
+        raise CodeError(problem) from error
+    return SummaryWriter(folder)
 
 
 def _opened(path: str | PathLike[str]) -> TextIO:

@@ -129,11 +129,11 @@ def fit(
             if not is_observed:
                 continue
             loop.read(watched[-1] if watched else {})
-            found = {**(evaluation() if evaluation else {}), **(watch() if watch else {})}
+            values = {**(evaluation() if evaluation else {}), **(watch() if watch else {})}
             if evaluation is not None or watch is not None:
-                watched.append(found)
-                report(len(loop.losses), {**({"loss": loop.losses[-1]} if loop.losses else {}), **found})
-            result = EpochResult(ctx, epoch, tuple(loop.losses[first:]), found, step, batches)
+                watched.append(values)
+                report(len(loop.losses), {**({"loss": loop.losses[-1]} if loop.losses else {}), **values})
+            result = EpochResult(ctx, epoch, tuple(loop.losses[first:]), values, step, batches)
             answers = [observer(result) for observer in observers]
             if any(answer is True for answer in answers):
                 break

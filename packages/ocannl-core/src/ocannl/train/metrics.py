@@ -80,17 +80,17 @@ def precision(logits: Tensor, target: Tensor, average: Average = "macro") -> Met
     `average` is that of scikit-learn: "macro", the mean over classes that occur; "weighted", by the number of rows of a
     class; "micro", over all rows; "binary", of class 1 alone.
     """
-    return _by_class("precision", logits, target, average, lambda hits, true, found: _divided(hits, found))
+    return _by_class("precision", logits, target, average, lambda hits, true, predicted: _divided(hits, predicted))
 
 
 def recall(logits: Tensor, target: Tensor, average: Average = "macro") -> Metric:
-    """The fraction of the rows of a class that are found. `average` is that of `train.precision`."""
-    return _by_class("recall", logits, target, average, lambda hits, true, found: _divided(hits, true))
+    """The fraction of the rows of a class that are predicted. `average` is that of `train.precision`."""
+    return _by_class("recall", logits, target, average, lambda hits, true, predicted: _divided(hits, true))
 
 
 def f1_score(logits: Tensor, target: Tensor, average: Average = "macro") -> Metric:
     """The harmonic mean of precision and recall. `average` is that of `train.precision`."""
-    return _by_class("f1_score", logits, target, average, lambda hits, true, found: _divided(2 * hits, true + found))
+    return _by_class("f1_score", logits, target, average, lambda hits, true, predicted: _divided(2 * hits, true + predicted))
 
 
 def roc_auc(scores: Tensor, target: Tensor) -> Metric:
@@ -140,8 +140,8 @@ def _class_ids(logits: Array, target: Array) -> Array:
         return np.asarray(target.argmax(axis=-1))
     if target.shape != logits.shape[:-1] or target.dtype.kind not in "iub":
         raise DataError(
-            f"logits with the sizes {logits.shape} need class ids with the sizes {logits.shape[:-1]}, or distributions, "
-            f"not {target.dtype} with the sizes {target.shape}"
+            f"logits with the sizes {logits.shape} need class ids with the sizes {logits.shape[:-1]}, or "
+            f"distributions, not {target.dtype} with the sizes {target.shape}"
         )
     if target.size and not 0 <= target.min() <= target.max() < logits.shape[-1]:
         raise DataError(f"class ids are 0 to {logits.shape[-1] - 1}, not {target.min()} to {target.max()}")
@@ -164,13 +164,13 @@ def _by_class(
 
 
 def _macro(score: Callable[..., Array], matrix: Array) -> float:
-    hits, true, found = _counts(matrix)
-    return float(np.mean(score(hits, true, found)[(true > 0) | (found > 0)]))
+    hits, true, predicted = _counts(matrix)
+    return float(np.mean(score(hits, true, predicted)[(true > 0) | (predicted > 0)]))
 
 
 def _weighted(score: Callable[..., Array], matrix: Array) -> float:
-    hits, true, found = _counts(matrix)
-    return float(np.average(score(hits, true, found), weights=true))
+    hits, true, predicted = _counts(matrix)
+    return float(np.average(score(hits, true, predicted), weights=true))
 
 
 def _micro(score: Callable[..., Array], matrix: Array) -> float:

@@ -39,9 +39,9 @@ def muon(
     for group in groups:
         chosen = _by_kind(trainable_parameters(loss, group.get("params")))
         adamw = {name.removeprefix("adamw_"): value for name, value in group.items() if name.startswith("adamw_")}
-        rest = {name: value for name, value in group.items() if not name.startswith("adamw_")}
+        muon_options = {name: value for name, value in group.items() if not name.startswith("adamw_")}
         decay = {"weight_decay": group["weight_decay"]} if "weight_decay" in group else {}
-        matrix_groups.append({**rest, "params": chosen[0]})
+        matrix_groups.append({**muon_options, "params": chosen[0]})
         vector_groups.append({**decay, **adamw, "params": chosen[1]})
     options: dict[str, object] = {
         "momentum": momentum, "nesterov": nesterov, "steps": steps, "weight_decay": weight_decay

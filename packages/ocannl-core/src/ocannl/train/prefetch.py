@@ -20,11 +20,15 @@ def prefetched(items: Iterator[Item], depth: int) -> Generator[Item]:
     executor = ThreadPoolExecutor(1, thread_name_prefix="ocannl-prefetch")
     settings = copy_context()
     pending: deque[Future[Item]] = deque()
+
+    def submit() -> None:
+        pending.append(executor.submit(settings.run, lambda: next(items, _END)))
+
     try:
         for _ in range(depth):
-            pending.append(executor.submit(settings.run, next, items, _END))
+            submit()
         while (item := pending.popleft().result()) is not _END:
-            pending.append(executor.submit(settings.run, next, items, _END))
+            submit()
             yield item
     finally:
         executor.shutdown(wait=True, cancel_futures=True)

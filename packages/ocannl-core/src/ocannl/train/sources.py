@@ -73,14 +73,14 @@ class TableRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class BatchStream:
     """Batches in a fixed order: `start` begins an epoch."""
 
     start: Callable[[], Generator[Columns]]
     length: int | None = None
 
 
-def source_of(source: Any, size: int | None) -> Rows | Stream:
+def source_of(source: Any, size: int | None) -> Rows | BatchStream:
     """The rows or the stream of a source. With `size`, the items of a source that is iterated are rows, else
     batches."""
     if isinstance(source, Mapping):
@@ -103,7 +103,7 @@ def source_of(source: Any, size: int | None) -> Rows | Stream:
     else:
         raise ArgumentError(f"train.batches takes arrays by name, a dataset, or batches, not {source!r}"[:200])
     length = len(source) if size is None and isinstance(source, Sized) else None
-    return Stream(partial(_stream, begin, size), length)
+    return BatchStream(partial(_stream, begin, size), length)
 
 
 def _once(iterator: Iterator[Any]) -> Callable[[], Iterator[Any]]:
