@@ -90,7 +90,11 @@ def recall(logits: Tensor, target: Tensor, average: Average = "macro") -> Metric
 
 def f1_score(logits: Tensor, target: Tensor, average: Average = "macro") -> Metric:
     """The harmonic mean of precision and recall. `average` is that of `train.precision`."""
-    return _by_class("f1_score", logits, target, average, lambda hits, true, predicted: _divided(2 * hits, true + predicted))
+
+    def score(hits: Array, true: Array, predicted: Array) -> Array:
+        return _divided(2 * hits, true + predicted)
+
+    return _by_class("f1_score", logits, target, average, score)
 
 
 def roc_auc(scores: Tensor, target: Tensor) -> Metric:
