@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Limits the cases of each test function: with `--quick` to `QUICK_CASES`, or the `n` of a marker `quick(n)`; else
-    to the `n` of a marker `sample(n)`.
+    to those that a marker `sample` chooses.
 
     The choice depends on the names of the cases alone, so it is the same in every run. `--complete` lifts all limits.
     """
@@ -45,22 +45,38 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    limit = _quick_limit if config.getoption("--quick") else _sample_limit
-    chosen = {item for group in cases.values() for item in sorted(group, key=_digest)[: limit(group[0])]}
+    sample = _quick_sample if config.getoption("--quick") else _sample
+    chosen = {item for group in cases.values() for item in sample(sorted(group, key=_digest))}
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
 
 
-def _quick_limit(item: pytest.Item) -> int:
-    if item.get_closest_marker("slow"):
-        return 0
-    marker = item.get_closest_marker("quick")
-    return QUICK_CASES if marker is None else marker.args[0]
+def _quick_sample(cases: list[pytest.Item]) -> list[pytest.Item]:
+    if cases[0].get_closest_marker("slow"):
+        return []
+    marker = cases[0].get_closest_marker("quick")
+    return cases[: QUICK_CASES if marker is None else marker.args[0]]
 
 
-def _sample_limit(item: pytest.Item) -> int | None:
-    marker = item.get_closest_marker("sample")
-    return None if marker is None else marker.args[0]
+def _sample(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """The first `n` cases with `sample(n)`. With `sample(covering=("row backend", "row kind"))`, so many that each row
+    is tried on each backend and in each type, as far as such cases exist: first those that are new in both ways, then
+    those that are new in one."""
+    marker = cases[0].get_closest_marker("sample")
+    if marker is None:
+        return cases
+    if marker.args:
+        return cases[: marker.args[0]]
+    tried: set[object] = set()
+    chosen = []
+    for is_new in (all, any):
+        for case in cases:
+            values = case.callspec.params  # type: ignore[attr-defined]
+            combinations = {(names, *(values[name] for name in names.split())) for names in marker.kwargs["covering"]}
+            if is_new(combination not in tried for combination in combinations):
+                tried |= combinations
+                chosen.append(case)
+    return chosen
 
 
 def _digest(item: pytest.Item) -> int:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from importlib import import_module
-from importlib.util import find_spec
 from random import Random
 
 import pytest
 from hypothesis import settings
+from usable_backends import usable_backends
 
 import ocannl as oc
 
@@ -30,25 +29,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             first = first or Random(run).randrange(10**6, 10**9)
         chunks = [range(n, min(n + CHUNK, first + count)) for n in range(first, first + count, CHUNK)]
         metafunc.parametrize("seeds", chunks, ids=[f"{c.start}-{c.stop - 1}" for c in chunks])
-    if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", usable())
+    if "backend" in metafunc.fixturenames and not _is_parametrized(metafunc, "backend"):
+        metafunc.parametrize("backend", usable_backends())
+
+
+def _is_parametrized(metafunc: pytest.Metafunc, name: str) -> bool:
+    return any(name in marker.args[0] for marker in metafunc.definition.iter_markers("parametrize"))
 
 
 @pytest.fixture(scope="session")
 def backends() -> list[str]:
-    return usable()
+    return usable_backends()
 
 
 @pytest.fixture
 def ctx(backend: str) -> Iterator[oc.Context]:
     with oc.Context(backend) as made:
         yield made
-
-
-def usable() -> list[str]:
-    return ["numpy", *filter(works_here, ("llvm", "c"))]
-
-
-def works_here(name: str) -> bool:
-    module = f"ocannl_backend_{name}"
-    return find_spec(module) is not None and import_module(module).ocannl_backend().probe() is None

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch_rows
 from torch_row import FLOATS, INTEGERS, Row, Shapes, torch
+from usable_backends import usable_backends
 
 import ocannl as oc
 from ocannl import train
@@ -112,22 +113,45 @@ def compare(row: Row, kind: str, cases: list[list[Array]], backend: str, smooth:
             agree(slope, right, kind, f"{words}, gradient of {x}")
 
 
-DRAWN = [(row, kind) for row in ROWS for kind in row.kinds.split()]
-TYPES_OF_CODE = {"numpy": (*FLOATS.split(), *INTEGERS.split()), "llvm": ("float32", "int32"), "c": ("float32", "int64")}
+TYPES = {  # of the operands of all rows, by backend; the rows of families are compared in two types of floats besides
+    "numpy": {*FLOATS.split(), *INTEGERS.split()}, "llvm": {"float32", "int32"}, "c": {"float32", "int64"},
+}  # fmt: skip
+TYPES_OF_FAMILIES = {"float32", "float64"}
 
 
-@pytest.mark.parametrize(("row", "kind"), DRAWN, ids=lambda x: getattr(x, "name", x))
+def combinations(kinds: str) -> list[tuple[Row, str, str]]:
+    """Rows, their types among `kinds`, and backends."""
+    families = set(FAMILY_ROWS)
+    return [
+        (row, kind, backend)
+        for row in ROWS
+        for kind in row.kinds.split() if kind in kinds.split()
+        for backend in usable_backends()
+        if kind in TYPES[backend] or (row in families and kind in TYPES_OF_FAMILIES)
+    ]  # fmt: skip
+
+
+def case_id(value: object) -> str:
+    return value.name if isinstance(value, Row) else str(value)
+
+
+@pytest.mark.sample(covering=("row backend", "row kind"))
+@pytest.mark.parametrize(("row", "kind", "backend"), combinations(FLOATS), ids=case_id)
 def test_values_and_gradients_are_those_of_torch(row: Row, kind: str, backend: str) -> None:
-    if kind in TYPES_OF_CODE[backend] or (row in FAMILY_ROWS and kind in ("float32", "float64")):
-        cases = [numbers(row, kind, shapes) for shapes in row.shapes]
-        compare(row, kind, cases, backend, row.smooth and kind in FLOATS)
+    compare(row, kind, [numbers(row, kind, shapes) for shapes in row.shapes], backend, row.smooth)
+
+
+@pytest.mark.sample(covering=("row backend", "row kind"))
+@pytest.mark.parametrize(("row", "kind", "backend"), combinations(INTEGERS), ids=case_id)
+def test_values_of_integers_are_those_of_torch(row: Row, kind: str, backend: str) -> None:
+    compare(row, kind, [numbers(row, kind, shapes) for shapes in row.shapes], backend, smooth=False)
 
 
 WITH_ODD = [row for row in ROWS if row.but is not None and "float32" in row.kinds and row.shapes[0]]
 
 
-@pytest.mark.sample(450)
-@pytest.mark.parametrize("row", WITH_ODD, ids=lambda row: row.name)
+@pytest.mark.sample(covering=("row",))
+@pytest.mark.parametrize("row", WITH_ODD, ids=case_id)
 def test_what_is_no_number_goes_where_it_does_in_torch(row: Row, backend: str) -> None:
     """Gradients only of infinities: NaN has no slope."""
     rng = np.random.default_rng(1)
@@ -146,7 +170,6 @@ def odd_numbers(row: Row, smooth: bool, rng: np.random.Generator) -> list[Array]
 
 def same(x: float, y: float) -> bool:
     return x == y or (np.isnan(x) and np.isnan(y))
-
 
 
 def test_every_operation_is_compared_or_said_to_be_missing() -> None:
