@@ -72,7 +72,9 @@ def _sample(cases: list[pytest.Item]) -> list[pytest.Item]:
     for is_new in (all, any):
         for case in cases:
             values = case.callspec.params  # type: ignore[attr-defined]
-            combinations = {(names, *(values[name] for name in names.split())) for names in marker.kwargs["covering"]}
+            combinations = {
+                (names, *(repr(values[name]) for name in names.split())) for names in marker.kwargs["covering"]
+            }
             if is_new(combination not in tried for combination in combinations):
                 tried |= combinations
                 chosen.append(case)

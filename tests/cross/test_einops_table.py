@@ -46,6 +46,7 @@ def ours(code: str, backend: str) -> np.ndarray:
     return eval(code, {"oc": oc, "list_of_ims": images, **tensors}).numpy(oc.Context(backend))
 
 
+@pytest.mark.sample(covering=("there",))
 @pytest.mark.parametrize(("there", "here"), ROWS, ids=[there for there, _ in ROWS])
 def test_a_row_says_the_same_twice(backend, there, here):
     want, got = theirs(there), ours(here, backend)

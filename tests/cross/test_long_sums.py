@@ -126,6 +126,7 @@ def test_matrix_products(terms: Callable[..., Array], sizes: tuple[int, int, int
         assert errors.max() <= BOUND, f"{spec}: {errors.max():.1f} eps"
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_any_reduction(data: st.DataObject, backends: list[str]) -> None:
     shape = tuple(data.draw(st.lists(st.sampled_from([1, 3, 8, 17, 64, 100, 257, 1000]), min_size=1, max_size=4)))

@@ -22,6 +22,8 @@ from ocannl.base.errors import (
     UnknownBackend,
 )
 
+pytestmark = pytest.mark.quick(1)
+
 
 def row(name):
     (match,) = [r for r in backends() if r.name == name]

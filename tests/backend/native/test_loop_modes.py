@@ -71,6 +71,7 @@ def optimized(program, name, random, capabilities):
     return allocate_memory(use_nontemporal_stores(proc, 0, 0), capabilities.alignment_bytes)
 
 
+@pytest.mark.sample(covering=("seed", "make native"))
 @pytest.mark.parametrize("make", [lowered, optimized])
 @pytest.mark.parametrize("seed", range(25))
 def test_loops_of_any_mode_agree_with_the_interpreter(native, run, make, seed):
@@ -98,6 +99,7 @@ def tiles(random, name):
             return sample, untiled, sample.proc(build_loops(sample.group, plan, Namer(bound_names(untiled))), name)
 
 
+@pytest.mark.sample(covering=("seed",))
 @pytest.mark.parametrize("seed", range(25))
 def test_tiles_of_any_size_agree_with_the_interpreter(native, run, seed):
     random = Random(f"tiles {seed}")

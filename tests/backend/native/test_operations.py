@@ -107,6 +107,7 @@ def operands(op, p):
     return columns
 
 
+@pytest.mark.sample(covering=("op p",))
 @pytest.mark.parametrize("p", PRECISIONS, ids=str)
 @pytest.mark.parametrize("op", OPS, ids=str)
 def test_operations_equal_numpy(run, op, p):
@@ -158,6 +159,7 @@ def test_operations_on_bool_equal_numpy(run, op):
     agree(op, bool_, elementwise(run, op, columns, np.zeros(len(want), np.bool_)), want, columns, 0)
 
 
+@pytest.mark.sample(covering=("name p", "name left", "p left"))
 @pytest.mark.parametrize("p", PRECISIONS, ids=str)
 @pytest.mark.parametrize("name", ["max", "min", "add", "lt", "ne", "and", "where", "mod", "relu_gate"])
 @pytest.mark.parametrize("left", [False, True])

@@ -156,6 +156,7 @@ def weighted(results, array):
     return total
 
 
+@pytest.mark.sample(covering=("row backend", "row kind"))
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_values_and_gradients_are_those_of_torch(ctx, row, kind):
