@@ -19,6 +19,7 @@ import ocannl as oc
 from ocannl import train
 
 MAX_CELLS = 10_000  # of a result whose values are computed
+NAMESPACES = {"fft": oc.fft, "linalg": oc.linalg}
 NOT_CALLED = {"reset_ids", "declare", "ops", "testing", "train"}
 BINARY = [
     *("add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "matmul", "and_", "or_", "xor", "lshift", "rshift"),
@@ -150,6 +151,8 @@ def callables(objects: dict[str, object]) -> list[tuple[str, Callable[..., Any]]
         if callable(value) and name not in NOT_CALLED and not is_error:
             found.append((f"oc.{name}", value))
     found += [(f"train.{name}", getattr(train, name)) for name in train.__all__ if name != "Fitted"]
+    for title, namespace in NAMESPACES.items():
+        found += [(f"oc.{title}.{name}", getattr(namespace, name)) for name in namespace.__all__]
     for title, subject in objects.items():
         found += [(f"{title}.{name}", method) for name, method in _methods(subject)]
         if callable(subject):
