@@ -42,11 +42,13 @@ TEXT = f"""\
 
 typedef int32_t (*body_t)(void *frame, int64_t chunk, int64_t thread);
 
-struct job {{  /* separate cache lines avoid false sharing */
-  int32_t busy CACHE_LINE, stopped, cancelled, sleepers;
+struct job {{  /* what is written together is on one cache line, which moves between cores as a whole */
+  int32_t busy CACHE_LINE;  /* written by owners only */
   int64_t active CACHE_LINE;
   int64_t generation CACHE_LINE, open;
+  int32_t stopped, sleepers;  /* polled by waiting workers, with the generation */
   int64_t taken CACHE_LINE;  /* chunks taken from the front, and from bit 32 on those taken from the end */
+  int32_t cancelled;
   int64_t num_chunks CACHE_LINE, threads;
   body_t body;
   void *frame;

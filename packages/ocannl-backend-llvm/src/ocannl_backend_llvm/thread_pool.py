@@ -25,12 +25,13 @@ from ocannl_backend_llvm import jit, parallel_codegen
 
 MAX_SPINS = 4000  # polls of a waiting thread before it sleeps, about 0.1 ms
 
-FIELDS = {  # offsets in bytes; separate cache lines avoid false sharing
+FIELDS = {  # offsets in bytes; what is written together is on one cache line, which moves between cores as a whole
     "size": 4,
-    "busy": 64, "stopped": 68, "cancelled": 72, "sleepers": 76,
+    "busy": 64,  # written by owners only
     "active": 128,
-    "generation": 192, "open": 200,
+    "generation": 192, "open": 200, "stopped": 208, "sleepers": 212,  # polled by waiting workers
     "taken": 256,  # chunks taken from the front, and from bit 32 on those taken from the end
+    "cancelled": 264,
     "num.chunks": 320, "threads": 328, "body": 336, "frame": 344,
     "lock": 384, "wakeup": 512,
 }  # fmt: skip

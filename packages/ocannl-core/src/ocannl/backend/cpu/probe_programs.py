@@ -55,13 +55,13 @@ def _chase(links: int) -> Proc:
     """`at[0] = links[at[0]]`, `steps` times."""
     steps, step = _static("steps"), Sym("step", 0, _COUNT_LIMIT - 1)
     link = Sym("link", 0, links - 1, SymKind.INDIRECT)
-    table, at, here = _array("links", int64, links, AccessMode.CONST), _array("at", int64, 1), _local("here", int64, 1)
-    follow = BindIndex(link, _load(here, 0), (Store(_cell(here, 0), _load(table, link)),))
+    table, at, position = _array("links", int64, links, AccessMode.CONST), _array("at", int64, 1), _local("position", int64, 1)
+    follow = BindIndex(link, _load(position, 0), (Store(_cell(position, 0), _load(table, link)),))
     body = (
-        Local(here),
-        Store(_cell(here, 0), _load(at, 0)),
+        Local(position),
+        Store(_cell(position, 0), _load(at, 0)),
         _counted(step, steps, follow),
-        Store(_cell(at, 0), _load(here, 0)),
+        Store(_cell(at, 0), _load(position, 0)),
     )
     return _proc("chase", (table, at), (steps,), *body)
 

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
+from ocannl.backend.cpu.device import cores
 from ocannl.backend.cpu.stack_threads import start_thread
 from ocannl.base.forks import after_fork_in_child, replace_after_fork
 
 PRIVATE_BYTES = 1024
+LINE_BYTES = 64
 
 
 class ThreadPool(ctypes.Structure):
@@ -38,7 +43,15 @@ class ThreadPoolCode:
     holds: object
 
 
-_pool = ThreadPool(1, 1)
+def _aligned_pool() -> ThreadPool:
+    """Returns a pool whose only thread is the caller; fields at multiples of a cache line are on lines of their own."""
+    memory = ctypes.create_string_buffer(ctypes.sizeof(ThreadPool) + LINE_BYTES)
+    pool = ThreadPool.from_buffer(memory, -ctypes.addressof(memory) % LINE_BYTES)
+    pool.version = pool.size = 1
+    return pool
+
+
+_pool = _aligned_pool()
 _code: ThreadPoolCode | None = None
 _threads: list[threading.Thread] = []
 _guard = threading.Lock()
@@ -58,11 +71,28 @@ def thread_pool(size: int, provide: Callable[[], ThreadPoolCode]) -> int:
         while _pool.size < size:
             arguments = (ctypes.addressof(_pool), _pool.size)
             name = f"ocannl worker {_pool.size}"
-            thread = threading.Thread(target=worker_main, args=arguments, name=name, daemon=True)
+            work = partial(_work, worker_main, current_core(), *arguments)
+            thread = threading.Thread(target=work, name=name, daemon=True)
             start_thread(thread)
             _threads.append(thread)
             _pool.size += 1
         return ctypes.addressof(_pool)
+
+
+def _work(worker_main: Callable[[int, int], None], callers_core: int | None, pool: int, number: int) -> None:
+    """The main function of a worker, which runs on any core but that of the thread that has started it. On a busy
+    machine the system would otherwise wake it on the core of the caller, where both take turns."""
+    if callers_core is not None and number < cores():
+        with suppress(OSError):
+            os.sched_setaffinity(0, os.sched_getaffinity(0) - {callers_core})
+    worker_main(pool, number)
+
+
+def current_core() -> int | None:
+    """Returns the core that executes the calling thread; None if the system does not tell, or cannot exclude it."""
+    function = getattr(ctypes.CDLL(None), "sched_getcpu", None) if hasattr(os, "sched_setaffinity") else None
+    core = -1 if function is None else int(function())
+    return core if core >= 0 else None
 
 
 def _call_with_pool(address: int) -> None:
