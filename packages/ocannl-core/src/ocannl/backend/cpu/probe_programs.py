@@ -55,7 +55,8 @@ def _chase(links: int) -> Proc:
     """`at[0] = links[at[0]]`, `steps` times."""
     steps, step = _static("steps"), Sym("step", 0, _COUNT_LIMIT - 1)
     link = Sym("link", 0, links - 1, SymKind.INDIRECT)
-    table, at, position = _array("links", int64, links, AccessMode.CONST), _array("at", int64, 1), _local("position", int64, 1)
+    table, at = _array("links", int64, links, AccessMode.CONST), _array("at", int64, 1)
+    position = _local("position", int64, 1)
     follow = BindIndex(link, _load(position, 0), (Store(_cell(position, 0), _load(table, link)),))
     body = (
         Local(position),
