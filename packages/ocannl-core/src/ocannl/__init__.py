@@ -42,8 +42,9 @@ for _name, _attached in {"numpy": _public(_value_of), "eval": _public(_value_of)
     setattr(_Tensor, _name, _attached)
 
 _LAZY = {
-    "declare": "ocannl.lang", "fft": "", "linalg": "", "ops": "", "show_shapes": "ocannl.show.shapes", "testing": "",
-    "train": "",
+    "declare": "ocannl.lang", "fft": "", "linalg": "", "load": "ocannl.checkpoint.loading",
+    "load_weights": "ocannl.checkpoint.weights", "ops": "", "save": "ocannl.checkpoint.saving",
+    "show_shapes": "ocannl.show.shapes", "testing": "", "train": "",
 }  # fmt: skip
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ if TYPE_CHECKING:
     from ocannl import ops as ops
     from ocannl import testing as testing
     from ocannl import train as train
+    from ocannl.checkpoint.loading import load as load
+    from ocannl.checkpoint.saving import save as save
+    from ocannl.checkpoint.weights import load_weights as load_weights
     from ocannl.lang import declare as declare
     from ocannl.show.shapes import show_shapes as show_shapes
 else:

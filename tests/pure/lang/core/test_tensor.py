@@ -156,7 +156,7 @@ def test_equality_between_tensors_is_identity(x: Any, y: Any) -> None:
         (lambda x: [1, 2][x], "a tensor cannot be an index; x[n] takes an int or a static symbol (oc.symbol)"),
         (copy.copy, "tensors cannot be copied; share them, or read values, as in ctx[t]"),
         (copy.deepcopy, "tensors cannot be copied; share them, or read values, as in ctx[t]"),
-        (pickle.dumps, "tensors cannot be pickled; read values, as in ctx[t]"),
+        (pickle.dumps, "tensors cannot be pickled; save values by oc.save(path, ctx, t), or read them, as in ctx[t]"),
         (lambda x: x["a"],
          "`x[...]` takes an int or a static symbol (oc.symbol), not 'a': it slices the leftmost batch axis"),
         (lambda x: x[True],

@@ -118,7 +118,7 @@ class BlockApplication:
         """Adds a parameter or a state, and sets its path and its random stream."""
         unique = self.register(name, member)
         member.with_label(unique)
-        member.path = self.block.path_of(unique)
+        member.node.path = self.block.path_of(unique)
         member.stream = f"{self.block.stream}.{unique}"
 
     def register_outer_block(self, block: OwningBlock) -> None:

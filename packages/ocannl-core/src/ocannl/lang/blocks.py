@@ -161,7 +161,10 @@ class Block:
         return f"<block {self.label}: {state}>"
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        raise CodeError("blocks cannot be copied or pickled; read their parameters, as in ctx[p]")
+        raise CodeError(
+            "blocks cannot be copied or pickled: oc.save(path, ctx, block) saves their parameters and states, and "
+            "oc.load(path, ctx, block) loads them into another block of the same function"
+        )
 
 
 def _with_updates(value: Any, updates: tuple[Tensor, ...], first: int) -> Any:

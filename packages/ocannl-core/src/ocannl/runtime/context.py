@@ -276,6 +276,18 @@ class Context:
                 raise Unsupported(f"backend `{self.backend.name}` has no arrays that other libraries can use")
             return self._sharing.to_dlpack(resident.where, node.dims, node.precision.numpy, resident.slab)
 
+    def host_array(self, tensor: object) -> np.ndarray[Any, Any]:
+        """Returns the value of a tensor or node as a view of the device's memory if this is host memory, to be used
+        while the context is locked; otherwise a copy."""
+        with self.lock:
+            node = node_of(tensor)
+            resident = self.readable(node)
+            if self._sharing is not None:
+                shared = self._sharing.to_dlpack(resident.where, node.dims, node.precision.numpy, resident.slab)
+                if isinstance(shared, np.ndarray):
+                    return shared
+            return self.arrays.download(node)
+
     def get(self, tensor: object) -> np.ndarray[Any, Any]:
         """Returns a host copy of the value of a tensor or node."""
         node = node_of(tensor)
@@ -333,7 +345,10 @@ class Context:
         return f"<context on {self.backend.name}:{self.device.ordinal}>"
 
     def __reduce__(self) -> str:
-        raise CodeError("a context is bound to memory of this process; read the values of tensors, as in ctx[t]")
+        raise CodeError(
+            "a context is bound to memory of this process; save the values of tensors by oc.save(path, ctx, t), or "
+            "read them, as in ctx[t]"
+        )
 
 
 def _is_tensor(value: object) -> bool:

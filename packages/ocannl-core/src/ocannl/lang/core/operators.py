@@ -166,7 +166,7 @@ class Operators(Methods, Generic[Result]):
         raise CodeError("tensors cannot be copied; share them, or read values, as in ctx[t]")
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise CodeError("tensors cannot be pickled; read values, as in ctx[t]")
+        raise CodeError("tensors cannot be pickled; save values by oc.save(path, ctx, t), or read them, as in ctx[t]")
 
     @property
     def T(self) -> Result:

@@ -126,6 +126,18 @@ class Sampling(Operation):
     contents: RandomInitializer | None = None
 
 
+class CallCounter:
+    """The number of previous runs of the code that draws from a stream; -1, in 32 bits, before the first."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+    def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[np.generic]:
+        return np.full(dims, 2**32 - 1, np.uint32)
+
+
 def assign_streams(streams: Iterable[Stream]) -> None:
     """Sets the streams of draws in blocks; equal paths are made unique by a suffix, in order."""
     streams = list(streams)

@@ -49,16 +49,15 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
     """A node of the lazy expression graph. `==` between tensors is identity; `oc.eq` compares values.
 
     `application` is the operation with its operands, None for a leaf; `literal` the value of a constant; `initial` the
-    initial value of a parameter without contents; `path` the path of a parameter with its blocks, `stream` the name of
-    its random stream, both its label if None; `typing` its data type
-    as far as inferred; `counted` holds masks of the cells that count in a mean, all of them if there is none; `weights`
-    are the parameters that the tensor is, or rearranges, if their initial values depend on fans; `effects` are the
-    updates of states that run with the code of the tensor.
+    initial value of a parameter without contents; `stream` the name of its random stream, its label if None; `typing`
+    its data type as far as inferred; `counted` holds masks of the cells that count in a mean, all of them if there is
+    none; `weights` are the parameters that the tensor is, or rearranges, if their initial values depend on fans;
+    `effects` are the updates of states that run with the code of the tensor.
     """
 
     __slots__ = (
         "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "counted", "effects",
-        "has_gradient", "initial", "literal", "is_named", "node", "path", "provenance", "stream", "typing", "weights",
+        "has_gradient", "initial", "literal", "is_named", "node", "provenance", "stream", "typing", "weights",
     )  # fmt: skip
 
     def __new__(cls, *args: object, **_: object) -> Self:
@@ -85,7 +84,6 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
         self.initial = initial
         self.is_named = is_named
         self.has_gradient = has_gradient
-        self.path: str | None = None
         self.stream: str | None = None
         self.counted: tuple[Tensor, ...] = ()
         self.weights: tuple[Weight, ...] = ()
@@ -167,7 +165,7 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
             attributes = Role.GRADIENT, lambda: self.dims, lambda: typing.settle(use_site)
             node = TNode("", *attributes, gradient_of=self.node, where=self.node.where)
             self._gradient = Tensor(node, lambda _: self.emit(), typing.bind(node))
-            self._gradient.path = self.path
+            node.path = self.path
         return self._gradient
 
     @grad.setter
@@ -185,6 +183,11 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
     @property
     def label(self) -> str:
         return self.node.label
+
+    @property
+    def path(self) -> str | None:
+        """The path of a parameter or state with its blocks; None outside of blocks."""
+        return self.node.path
 
     @property
     def dtype(self) -> Precision:

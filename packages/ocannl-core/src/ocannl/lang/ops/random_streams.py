@@ -31,7 +31,7 @@ from ocannl.lang.core.leaf_constructors import NO_AXES, embed
 from ocannl.lang.core.literals import HostArray, is_number, python_number
 from ocannl.lang.core.operation import Operation, ResultType, Slots
 from ocannl.lang.core.operators import REGISTRY
-from ocannl.lang.core.random import RandomInitializer, Sampling, Stream, significand_bits
+from ocannl.lang.core.random import CallCounter, RandomInitializer, Sampling, Stream, significand_bits
 from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor, apply
@@ -100,9 +100,9 @@ class RandomBits:
         return (symbolic_terms.convert(high, float64) * 2.0**20 + low_bits + 0.5) * 2.0**-52
 
 
-def calls() -> Tensor:
-    """The number of previous runs of sampling code in a context."""
-    start = HostArray(np.array(2**32 - 1, np.uint32))
+def calls(stream: Stream) -> Tensor:
+    """The number of previous runs of the code that draws from a stream, in a context."""
+    start = CallCounter(stream)
     node = TNode("calls", Role.STATE, lambda: (), lambda: uint32, contents=start, where=site().where)
 
     def emit(t: Tensor) -> Shape:
@@ -144,7 +144,7 @@ def draw(
     stream = Stream(key, block_application.next_stream())
     key_name = LeafName("key", site().where)
     stream_key = leaf(key_name, Role.DATA, uint32, {**NO_AXES, "output": [5]}, contents=stream)
-    call = _in_steps(calls() if counter is None else _counter(name, counter))
+    call = _in_steps(calls(stream) if counter is None else _counter(name, counter))
     number = len(parameters)
 
     def forward(s: Slots) -> None:

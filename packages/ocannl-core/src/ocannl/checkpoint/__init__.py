@@ -1,0 +1,1 @@
+"""Checkpoints: the state of models and of their training in files."""

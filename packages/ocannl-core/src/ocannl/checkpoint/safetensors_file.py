@@ -1,0 +1,150 @@
+"""Files of tensors in the format of the library safetensors, with a digest of their whole content.
+
+A file starts with the length of its header in 8 bytes. The header is JSON: metadata, which are texts by name, and the
+type, the sizes and the place of each tensor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from ocannl.base.errors import CheckpointError
+
+Array = np.ndarray[Any, Any]
+
+TYPES: Mapping[str, np.dtype[Any]] = {
+    name: np.dtype(kind)
+    for name, kind in {
+        "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "U16": np.uint16, "I16": np.int16, "U32": np.uint32,
+        "I32": np.int32, "U64": np.uint64, "I64": np.int64, "F16": np.float16, "BF16": ml_dtypes.bfloat16,
+        "F32": np.float32, "F64": np.float64,
+    }.items()
+}  # fmt: skip
+
+DIGEST = "sha256"
+NO_DIGEST = "0" * 64
+LENGTH_BYTES = 8
+PIECE_BYTES = 1 << 23  # digested at once
+MAX_THREADS = 4  # for digests
+
+
+def write(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
+    """Writes a file durably. The digest is computed while the data is written, and stored in the header last."""
+    with digesting(arrays, metadata) as digest:
+        save_file(dict(arrays), path, {**metadata, DIGEST: NO_DIGEST})
+        with open(path, "r+b") as file:
+            os.fsync(file.fileno())
+            header = file.read(int.from_bytes(file.read(LENGTH_BYTES), "little"))
+            field = f'"{DIGEST}":"'.encode()
+            file.seek(LENGTH_BYTES + header.index(field + NO_DIGEST.encode()) + len(field))
+            file.write(digest().encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+
+@contextmanager
+def digesting(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> Iterator[Callable[[], str]]:
+    """The digest of the content of a file, computed by other threads: SHA-256 of the metadata and the table of tensors
+    as JSON, followed by the SHA-256 of all data in pieces."""
+    ordered = sorted(arrays.items())
+    table = [[name, str(array.dtype), *array.shape] for name, array in ordered]
+    digest = hashlib.sha256(json.dumps([dict(sorted(metadata.items())), table]).encode())
+    with ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1)) as pool:
+        parts = [pool.submit(_sha256, piece) for piece in _pieces(array for _, array in ordered)]
+
+        def result() -> str:
+            for part in parts:
+                digest.update(part.result())
+            return digest.hexdigest()
+
+        yield result
+
+
+def _pieces(arrays: Iterable[Array]) -> Iterator[list[Array]]:
+    """The bytes of all arrays, one after the other, in pieces of equal size, each in one or more parts."""
+    piece: list[Array] = []
+    room = PIECE_BYTES
+    for array in arrays:
+        data = array.reshape(-1).view(np.uint8)
+        while len(data):
+            piece.append(data[:room])
+            data, room = data[room:], room - len(piece[-1])
+            if not room:
+                yield piece
+                piece, room = [], PIECE_BYTES
+    if piece:
+        yield piece
+
+
+def _sha256(piece: Iterable[Array]) -> bytes:
+    digest = hashlib.sha256()
+    for part in piece:
+        digest.update(part)
+    return digest.digest()
+
+
+def has_metadata(path: Path, name: str) -> bool:
+    """Whether a file, which may be damaged, has a header that mentions a name of metadata."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+        return f'"{name}"'.encode() in file.read(min(length, path.stat().st_size))
+
+
+class TensorFile:
+    """A file that is open for reading; its header is checked, its data is not yet read.
+
+    `types` and `dims` describe its tensors by name; a type that NumPy lacks keeps the name in the file.
+    """
+
+    def __init__(self, path: Path, handle: Any) -> None:
+        self.path = path
+        self.metadata: Mapping[str, str] = handle.metadata() or {}
+        slices = {name: handle.get_slice(name) for name in handle.keys()}  # noqa: SIM118, no mapping
+        self.dims = {name: tuple(part.get_shape()) for name, part in slices.items()}
+        self.types = {name: TYPES.get(part.get_dtype(), part.get_dtype()) for name, part in slices.items()}
+        self._handle = handle
+
+    def read(self, name: str) -> Array:
+        """Reads one tensor. Raises: CheckpointError for a type that NumPy lacks."""
+        if isinstance(self.types[name], str):
+            raise CheckpointError(f"{self.path}: `{name}` has the type {self.types[name]}, which cannot be read")
+        array: Array = self._handle.get_tensor(name)
+        return array
+
+    def read_verified(self) -> dict[str, Array]:
+        """Reads all tensors. Raises: CheckpointError if they do not agree with the digest."""
+        metadata = {name: text for name, text in self.metadata.items() if name != DIGEST}
+        arrays = {name: self.read(name) for name in self.types}
+        with digesting(arrays, metadata) as digest:
+            if digest() != self.metadata.get(DIGEST):
+                raise CheckpointError(f"{self.path} is damaged: its content does not have the digest in its header")
+        return arrays
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[TensorFile]:
+    """Opens a file and checks its header. Raises: CheckpointError for any problem with it."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise CheckpointError(f"{path} is not a file")
+        with safe_open(path, framework="np") as handle:
+            yield TensorFile(path, handle)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from None
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is no file of safetensors, or it is damaged: {error}") from None
