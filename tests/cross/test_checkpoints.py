@@ -164,23 +164,19 @@ def test_two_nodes_of_one_name_are_refused(tmp_path: Path, ctx: oc.Context) -> N
         oc.save(tmp_path / "a", oc.Context("numpy"), {"w": oc.param("w", 1.0, o=[])})
 
 
-def test_positions_in_data_are_asked_and_restored(tmp_path: Path, ctx: oc.Context) -> None:
-    class Batches:
-        def __init__(self, position: object) -> None:
-            self.position = position
+def test_the_position_in_data_is_saved_and_set(tmp_path: Path, ctx: oc.Context) -> None:
+    def batches() -> train.Batches:
+        return train.batches({"x": X}, 2, shuffle=3)
 
-        def state(self) -> object:
-            return self.position
-
-        def restore(self, state: object) -> None:
-            self.position = state
-
-    w = oc.param("w", 1.0, o=[2])
+    w, data = oc.param("w", 1.0, o=[2]), batches()
     ctx.init({"w": w})
-    oc.save(tmp_path / "a", ctx, w, data=Batches({"epoch": 3}))
-    target = Batches(None)
-    oc.load(tmp_path / "a", ctx, w, data=target)
-    assert target.position == {"epoch": 3}
+    first = next(iter(data))
+    oc.save(tmp_path / "a", ctx, w, data=data)
+    want, target = list(data), batches()
+    assert first and oc.load(tmp_path / "a", ctx, w, data=target).data == target.position
+    got = list(target)
+    assert len(got) == len(want) == 1
+    np.testing.assert_array_equal(*(next(iter(feeds[0].values())) for feeds in (got, want)))
     for bad in (object(), {1: {2, 3}}):
         with pytest.raises(oc.ArgumentError, match="`data`"):
             oc.save(tmp_path / "a", ctx, w, data=bad)
@@ -392,7 +388,7 @@ def test_saving_in_the_background_takes_the_values_of_the_call(tmp_path: Path, c
         (lambda c, w: oc.save("a", w, c), "takes a context after the path"),
         (lambda c, w: oc.save("a", c, 3), "a tensor, a block, a routine, or a mapping"),
         (lambda c, w: oc.save("a", c, {3: w}), "have names, not 3"),
-        (lambda c, w: oc.load("a", c, w, data=[1]), "an object with the methods `state` and `restore`"),
+        (lambda c, w: oc.load("a", c, w, data=[1]), "an object with a `position`"),
     ],
 )
 def test_errors_of_arguments(ctx: oc.Context, call: Any, message: str) -> None:

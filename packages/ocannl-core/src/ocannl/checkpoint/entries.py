@@ -34,48 +34,48 @@ class Entry:
     kind: str
 
 
-def entries_of(what: object) -> list[Entry]:
+def entries_of(subject: object) -> list[Entry]:
     """The entries of a tensor, a block, a routine or a mapping, each node once.
 
     Raises: CheckpointError if two nodes have one key.
     """
-    found: dict[TNode, Entry] = {}
-    for entry in _entries(what):
-        found.setdefault(entry.node, entry)
-    entries = _with_numbered_streams(found.values())
+    first: dict[TNode, Entry] = {}
+    for entry in _entries(subject):
+        first.setdefault(entry.node, entry)
+    entries = _with_numbered_streams(first.values())
     by_key: dict[str, Entry] = {}
     for entry in entries:
-        first = by_key.setdefault(entry.key, entry)
-        if first is not entry:
-            places = " and ".join(f"{e.node.where or 'an unknown line'}" for e in (first, entry))
+        namesake = by_key.setdefault(entry.key, entry)
+        if namesake is not entry:
+            lines = " and ".join(e.node.where or "an unknown line" for e in (namesake, entry))
             raise CheckpointError(
-                f"two nodes are called `{entry.key}`, made in {places}: a checkpoint holds nodes by name; give one of "
+                f"two nodes are called `{entry.key}`, made in {lines}: a checkpoint holds nodes by name; give one of "
                 "them another label"
             )
     if not entries:
-        raise CheckpointError(f"{_shown(what)} has no parameters and no state: there is nothing to save or to load")
+        raise CheckpointError(f"{_shown(subject)} has no parameters and no state: there is nothing to save or to load")
     return entries
 
 
-def _entries(what: object) -> Iterator[Entry]:
-    match what:
+def _entries(subject: object) -> Iterator[Entry]:
+    match subject:
         case Routine():
-            yield from map(_entry, _persistent_nodes(what))
+            yield from map(_entry, _persistent_nodes(subject))
         case Block():
-            for leaves in (what.params, what.states):
+            for leaves in (subject.params, subject.states):
                 yield from (replace(_entry(t.node), key=path) for path, t in leaves.items())
-        case Tensor() if _is_leaf(what):
-            yield _entry(what.node)
+        case Tensor() if _is_leaf(subject):
+            yield _entry(subject.node)
         case Tensor():
-            yield from map(_entry, _nodes_of_expression(what))
+            yield from map(_entry, _nodes_of_expression(subject))
         case HasCheckpointParts():
-            yield from _entries(what.checkpoint_parts())
+            yield from _entries(subject.checkpoint_parts())
         case Mapping():
-            for name, part in what.items():
+            for name, part in subject.items():
                 yield from _named(name, part)
         case _:
             raise CodeError(
-                f"a checkpoint holds a tensor, a block, a routine, or a mapping of these, not {_shown(what)}"
+                f"a checkpoint holds a tensor, a block, a routine, or a mapping of these, not {_shown(subject)}"
             )
 
 
@@ -142,5 +142,5 @@ def _nodes_of_expression(t: Tensor) -> Iterator[TNode]:
             yield node
 
 
-def _shown(what: object) -> str:
-    return f"`{what.label}`" if isinstance(what, Tensor | Block) else repr(what)[:100]
+def _shown(subject: object) -> str:
+    return f"`{subject.label}`" if isinstance(subject, Tensor | Block) else repr(subject)[:100]

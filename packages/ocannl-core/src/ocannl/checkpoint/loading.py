@@ -58,8 +58,8 @@ def load(
     """Loads a file of `oc.save` into a context.
 
     `what` is like the argument of `oc.save`. A key fits if it is the same, or if one of the two keys ends with the
-    other, as `layer.w` of a block and `net.layer.w` of a tensor. `data` is an object whose method `restore` takes the
-    position that was saved.
+    other, as `layer.w` of a block and `net.layer.w` of a tensor. the attribute `position` of `data` is
+    set to the position that was saved.
 
     Raises: CheckpointError for a file that is damaged, or is no checkpoint, and, with all differences, for one that
             holds more or less than `what`, or other sizes or types; then nothing is loaded. With `strict=False` all
@@ -69,7 +69,7 @@ def load(
     if not isinstance(ctx, Context):
         raise ArgumentError(f"oc.load takes a context after the path, not {ctx!r}"[:200])
     if data is not None and not isinstance(data, HasPosition):
-        raise ArgumentError(f"`data` is an object with the methods `state` and `restore`, not {data!r}"[:200])
+        raise ArgumentError(f"`data` is an object with a `position`, not {data!r}"[:200])
     entries = entries_of(what)
     with opened(target) as file:
         stored = _stored(file)
@@ -87,7 +87,7 @@ def load(
         for entry, value in values.items():
             ctx.set(entry.node, value)
     if data is not None:
-        data.restore(stored.data)
+        data.position = stored.data
     return Checkpoint(stored.step, stored.data, stored.seed, stored.versions, tuple(differences))
 
 
@@ -116,8 +116,8 @@ def _matching_keys(entries: Iterable[Entry], stored: Mapping[str, str]) -> dict[
     """The key in the file of each entry that has one: the same, or else the only one of its kind that ends with it or
     that it ends with."""
     entries = list(entries)
-    found = {entry: entry.key for entry in entries if stored.get(entry.key) == entry.kind}
-    used = set(found.values())
+    equal = {entry: entry.key for entry in entries if stored.get(entry.key) == entry.kind}
+    used = set(equal.values())
     by_name: dict[tuple[str, str], list[str]] = {}  # the keys by kind and last part of the path
     for key, kind in stored.items():
         if key not in used:
@@ -125,10 +125,10 @@ def _matching_keys(entries: Iterable[Entry], stored: Mapping[str, str]) -> dict[
     candidates = {
         entry: [key for key in by_name.get((entry.kind, _last_part(entry.key)), ()) if _is_suffix(entry.key, key)]
         for entry in entries
-        if entry not in found
+        if entry not in equal
     }
     claims = Counter(key for keys in candidates.values() for key in keys)
-    return {**found, **{e: keys[0] for e, keys in candidates.items() if len(keys) == 1 and claims[keys[0]] == 1}}
+    return {**equal, **{e: keys[0] for e, keys in candidates.items() if len(keys) == 1 and claims[keys[0]] == 1}}
 
 
 def _last_part(key: str) -> str:

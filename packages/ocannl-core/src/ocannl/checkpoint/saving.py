@@ -34,10 +34,9 @@ _log = logger("checkpoint")
 
 @runtime_checkable
 class HasPosition(Protocol):
-    """An iterator over data whose position can be saved: `state` returns plain data, which `restore` takes."""
+    """An iterator over data, such as `train.batches(...)`, whose position, plain data, can be read and set."""
 
-    def state(self) -> object: ...
-    def restore(self, state: Any, /) -> object: ...
+    position: Any
 
 
 @public_class()
@@ -77,9 +76,10 @@ def save(
 
     `what` is a block (its parameters and states), a tensor (those that it depends on, and the numbers of calls of
     random streams), a routine (all that its calls change: also the state of an optimizer), or a mapping of these.
-    `step` is stored; `data` is a position in data: plain data, or an object whose method `state` returns it. With
-    `keep` > 1 the last versions are kept, in files with the number of the step, and `path` is a link to the latest.
-    `background` writes the file in a thread, after the values are copied, and returns a `Saving`.
+    `step` is stored; `data` is a position in data: plain data, or an object with the attribute `position`, such as
+    `train.batches(...)`. With `keep` > 1 the last versions are kept, in files with the number of the step, and `path`
+    is a link to the latest. `background` writes the file in a thread, after the values are copied, and returns a
+    `Saving`.
 
     The file is replaced at once and durably: after a failure, the file is as before.
     Raises: CheckpointError if two nodes have one name, or the file cannot be written; UninitializedError.
@@ -132,13 +132,13 @@ def _values(ctx: Context, entries: list[Entry], *, copied: bool) -> dict[str, Ar
 
 
 def _metadata(ctx: Context, entries: list[Entry], step: int | None, data: object) -> dict[str, str]:
-    position = data.state() if isinstance(data, HasPosition) else data
+    position = data.position if isinstance(data, HasPosition) else data
     try:
         position_text = json.dumps(position)
     except (TypeError, ValueError, RecursionError) as error:
         raise ArgumentError(
-            "`data` is a position in data, of numbers, texts, lists and mappings, or an object with the methods "
-            f"`state` and `restore`: {error}"
+            "`data` is a position in data, of numbers, texts, lists and mappings, or an object with such a `position`: "
+            f"{error}"
         ) from None
     kinds: dict[str, list[str]] = {}
     for entry in entries:

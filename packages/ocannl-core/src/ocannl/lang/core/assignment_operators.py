@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, NoReturn, Self, TypeVar
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.affine import Affine
 from ocannl.lang.record.code import Recorder, recorder, state_recorder
 
 T = TypeVar("T")
 
 
+@public_class()
 class AssignmentOperators:
     """The operators of assignments. Outside of recorders they are refused, except for states of blocks."""
 
