@@ -92,7 +92,7 @@ def _pieces(arrays: Iterable[Array]) -> Iterator[list[Array]]:
 def _sha256(piece: Iterable[Array]) -> bytes:
     digest = hashlib.sha256()
     for part in piece:
-        digest.update(memoryview(part))
+        digest.update(part.data)
     return digest.digest()
 
 
