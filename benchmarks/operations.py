@@ -1,15 +1,19 @@
-"""Times of operations beside PyTorch: each row is a forward pass, or with `--gradient` a step of values and gradients.
+"""Times of operations beside PyTorch and JAX: values, or with `--gradient` a step of values and gradients.
 
     python benchmarks/operations.py [names] [--gradient] [--threads 1] [--size 4096] [--type float32] [--backend llvm]
 
-Both run in turns, and the best of several rounds counts. Names select the rows whose first word they are.
+They run in turns, and the best of several rounds counts; the ratio is that to the faster peer. Names select the rows
+whose first word they are. The process is bound to as many cores as there are threads, which limits JAX. With one thread,
+processor time counts, which other programs disturb less.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import importlib.util
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +27,7 @@ import torch.nn.functional as F
 import ocannl as oc
 from ocannl import train
 
-ROUNDS = 7
+ROUNDS, SECONDS = 7, 4.0
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # options of glibc's allocator
 
 
@@ -224,10 +228,10 @@ def theirs(row: Row, arrays: Sequence[np.ndarray], arguments: argparse.Namespace
     return step if arguments.gradient else lambda: row.theirs(*xs)
 
 
-def seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def seconds(call: Callable[[], object], clock: Callable[[], float]) -> float:
+    start = clock()
     call()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def compare(row: Row, arguments: argparse.Namespace) -> None:
@@ -235,11 +239,19 @@ def compare(row: Row, arguments: argparse.Namespace) -> None:
     shapes = [tuple(arguments.size if n is None else n for n in shape) for shape in row.shapes]
     arrays = [random.uniform(row.low, row.high, shape).astype(arguments.type) for shape in shapes]
     calls = [ours(row, arrays, arguments), theirs(row, arrays, arguments)]
+    if importlib.util.find_spec("jax"):
+        from operations_by_jax import step
+
+        calls += filter(None, [step(row.name, arrays, arguments.gradient, indices)])
+    clock = time.process_time if arguments.threads == 1 else time.perf_counter
     for call in calls:
         call()
-    rounds = [[seconds(call) for call in calls] for _ in range(ROUNDS)]
-    ocannl_time, torch_time = (1e3 * min(times) for times in zip(*rounds, strict=True))
-    print(f"{row.name:16}{ocannl_time:10.2f}{torch_time:10.2f}{torch_time / ocannl_time:8.2f}", flush=True)
+    rounds, start = [], time.perf_counter()
+    while len(rounds) < 2 or len(rounds) < ROUNDS and time.perf_counter() - start < SECONDS:
+        rounds.append([seconds(call, clock) for call in calls])
+    times = [1e3 * min(column) for column in zip(*rounds, strict=True)]
+    jax_time = f"{times[2]:10.2f}" if len(times) > 2 else f"{'':10}"
+    print(f"{row.name:22}{times[0]:10.2f}{times[1]:10.2f}{jax_time}{min(times[1:]) / times[0]:8.2f}", flush=True)
 
 
 # --- rows with indices ----------------------------------------------------------------------------------------------
@@ -316,7 +328,8 @@ def main() -> None:
     parser.add_argument("--backend", default="llvm")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)  # that of NumPy is set by OPENBLAS_NUM_THREADS before the start
-    print(f"{'milliseconds':16}{'ocannl':>10}{'PyTorch':>10}{'ratio':>8}")
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-arguments.threads :])
+    print(f"{'milliseconds':22}{'ocannl':>10}{'PyTorch':>10}{'JAX':>10}{'ratio':>8}")
     for row in ROWS:
         if not arguments.names or row.name.split()[0] in arguments.names:
             compare(row, arguments)

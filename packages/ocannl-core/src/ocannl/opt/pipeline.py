@@ -102,7 +102,9 @@ def passes(
         Pass("simplify", simplify),
         Pass("merge_initialization", merge_initialization),  # before inlining, which takes single stores
         Pass("inline_producers", lambda proc: inline_producers(proc, fuses)),  # `simplify` makes costs accurate
-        Pass("one_hot_to_gather", one_hot_to_gather),  # after inlining, which brings one-hot masks to their reductions
+        Pass(  # after inlining, which brings one-hot masks to their reductions
+            "one_hot_to_gather", lambda proc: one_hot_to_gather(proc, fuses)
+        ),
         Pass("eliminate_equal_arrays", eliminate_equal_arrays),  # after inlining, which leaves fewer arrays
         Pass("eliminate_dead_code", eliminate_dead_code),  # after the passes that leave dead nests behind
         Pass("distribute_sequential_loops", distribute_sequential_loops),  # after inlining, which leaves fewer nests

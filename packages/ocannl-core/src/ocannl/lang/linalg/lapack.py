@@ -5,7 +5,6 @@ All functions take stacks of matrices, like those of `numpy.linalg`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,38 +15,55 @@ LARGE = 64
 """From this size on, SciPy is called for each matrix."""
 
 
-def routines(a: Array, *names: str) -> list[Any] | None:
-    """The LAPACK routines for the type of a large matrix; None for small matrices and without SciPy."""
+def library(a: Array) -> Any:
+    """The module `scipy.linalg` for a large matrix; None for small matrices and without SciPy."""
     if min(a.shape[-2:]) < LARGE:
         return None
     try:
-        from scipy.linalg import get_lapack_funcs
+        import scipy.linalg
     except ImportError:
         return None
-    return list(get_lapack_funcs(names, dtype=a.dtype))
+    return scipy.linalg
+
+
+def routines(a: Array, *names: str) -> list[Any] | None:
+    """The LAPACK routines for the type of a large matrix; None for small matrices and without SciPy."""
+    scipy = library(a)
+    return None if scipy is None else list(scipy.get_lapack_funcs(names, dtype=a.dtype))
 
 
 def solve(a: Array, b: Array) -> Array:
     """The solution of `a @ x = b`. The stacks broadcast. Raises: LinAlgError for a singular matrix."""
     kind = np.result_type(a, b)
     a, b = a.astype(kind, copy=False), b.astype(kind, copy=False)
-    functions = routines(a, "gesv")
+    functions = routines(a, "getrf", "getrs")
     if functions is None:
         return np.asarray(np.linalg.solve(a, b))
+    factorize, substitute = functions
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     matrices, sides = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, b))
     out = np.empty(sides.shape, kind)
     for at in np.ndindex(stack):
-        _, _, out[at], info = functions[0](matrices[at], sides[at])
+        factors, pivots, info = factorize(transposed(matrices[at]))  # the transpose is in the order of Fortran
         _refuse(info, "Singular matrix")
+        out[at], _ = substitute(factors, pivots, sides[at], trans=1)
     return out
 
 
 def inv(a: Array) -> Array:
     """The inverse. Raises: LinAlgError for a singular matrix."""
-    if routines(a) is None:
+    functions = routines(a, "getrf", "getri", "getri_lwork")
+    if functions is None:
         return np.asarray(np.linalg.inv(a))
-    return solve(a, np.eye(a.shape[-1], dtype=a.dtype))
+    factorize, invert, workspace = functions
+    out = np.empty_like(a)
+    size = int(workspace(a.shape[-1])[0].real)
+    for at in np.ndindex(a.shape[:-2]):
+        factors, pivots, info = factorize(transposed(a[at]))
+        _refuse(info, "Singular matrix")
+        inverse, _ = invert(factors, pivots, lwork=size, overwrite_lu=1)
+        out[at] = transposed(inverse)
+    return out
 
 
 def cholesky(a: Array) -> Array:
@@ -57,7 +73,7 @@ def cholesky(a: Array) -> Array:
         return np.asarray(np.linalg.cholesky(a))
     out = np.empty_like(a)
     for at in np.ndindex(a.shape[:-2]):
-        factor, info = functions[0](transposed(a[at]), lower=0, clean=1)  # the transpose is in the order of Fortran
+        factor, info = functions[0](transposed(a[at]), lower=0, clean=1)
         _refuse(info, "Matrix is not positive definite")
         out[at] = transposed(factor)
     return out
@@ -80,21 +96,63 @@ def slogdet(a: Array) -> tuple[Array, Array]:
 
 def qr(a: Array) -> tuple[Array, Array]:
     """The reduced QR decomposition."""
-    if routines(a) is None:
+    scipy = library(a)
+    if scipy is None:
         q, r = np.linalg.qr(a)
         return q, r
-    decompose: Callable[..., Any] = _scipy_qr()
     k = min(a.shape[-2:])
     q, r = np.empty((*a.shape[:-1], k), a.dtype), np.empty((*a.shape[:-2], k, a.shape[-1]), a.dtype)
     for at in np.ndindex(a.shape[:-2]):
-        q[at], r[at] = decompose(a[at], mode="economic", check_finite=False)
+        q[at], r[at] = scipy.qr(a[at], mode="economic", check_finite=False)
     return q, r
 
 
-def _scipy_qr() -> Any:
-    from scipy.linalg import qr
+def eigh(a: Array) -> tuple[Array, Array]:
+    """The eigenvalues and eigenvectors of symmetric matrices. Raises: ValueError for NaN and infinities."""
+    scipy = library(a)
+    if scipy is None:
+        values, vectors = np.linalg.eigh(a)
+        return values, vectors
+    values, vectors = np.empty(a.shape[:-1], a.dtype), np.empty_like(a)
+    for at in np.ndindex(a.shape[:-2]):
+        values[at], vectors[at] = scipy.eigh(a[at], driver="evd")
+    return values, vectors
 
-    return qr
+
+def eigvalsh(a: Array) -> Array:
+    """The eigenvalues of symmetric matrices. Raises: ValueError for NaN and infinities."""
+    scipy = library(a)
+    if scipy is None:
+        return np.asarray(np.linalg.eigvalsh(a))
+    values = np.empty(a.shape[:-1], a.dtype)
+    for at in np.ndindex(a.shape[:-2]):
+        values[at] = scipy.eigh(a[at], eigvals_only=True, driver="evd")
+    return values
+
+
+def svd(a: Array) -> tuple[Array, Array, Array]:
+    """The reduced singular value decomposition. Raises: ValueError for NaN and infinities."""
+    scipy = library(a)
+    if scipy is None:
+        u, s, vh = np.linalg.svd(a, full_matrices=False)
+        return u, s, vh
+    k = min(a.shape[-2:])
+    u, s = np.empty((*a.shape[:-1], k), a.dtype), np.empty((*a.shape[:-2], k), a.dtype)
+    vh = np.empty((*a.shape[:-2], k, a.shape[-1]), a.dtype)
+    for at in np.ndindex(a.shape[:-2]):
+        u[at], s[at], vh[at] = scipy.svd(a[at], full_matrices=False)
+    return u, s, vh
+
+
+def svdvals(a: Array) -> Array:
+    """The singular values. Raises: ValueError for NaN and infinities."""
+    scipy = library(a)
+    if scipy is None:
+        return np.asarray(np.linalg.svd(a, compute_uv=False))
+    s = np.empty((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
+    for at in np.ndindex(a.shape[:-2]):
+        s[at] = scipy.svdvals(a[at])
+    return s
 
 
 def _refuse(info: int, problem: str) -> None:

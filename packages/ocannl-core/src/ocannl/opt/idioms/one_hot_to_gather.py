@@ -27,14 +27,14 @@ from ocannl.ir.precision import int64
 from ocannl.opt.analysis.constant_folding import as_index, equals_const, make_const
 from ocannl.opt.analysis.nests import AccessTable, PerfectNest, loads, nest_of, unit_covering_loops, wrap_in_loops
 from ocannl.opt.analysis.substitution import substitute
-from ocannl.opt.fusion.inline_producers import match_indices
+from ocannl.opt.fusion.inline_producers import inline_producers, match_indices
 from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.simplify.simplify import select, simplify_expr
 
 EQ = BY_NAME["eq"]
 
 
-def one_hot_to_gather(proc: Proc) -> Proc:
+def one_hot_to_gather(proc: Proc, has_cse: bool = True) -> Proc:
     """Eliminates a reduction loop of which only one iteration adds a term: at an affine index, or at a loaded integer.
 
         proc step                                           proc step
@@ -48,7 +48,8 @@ def one_hot_to_gather(proc: Proc) -> Proc:
               y[b] += where(f32(ids[b] == v), x[v], 0)            y[b] += x[v]
 
     The test may be stored in a temporary, such as a one-hot tensor. Unselected terms count as 0 even if they are NaN or
-    infinite; products with 0 and 1 are therefore rewritten for integers only.
+    infinite; products with 0 and 1 are therefore rewritten for integers only. Sums that become copies, such as a
+    reversed axis, are inlined as by `inline_producers`.
     """
     nests = [nest_of(stmt) for stmt in proc.body]
     tests = StoredTests(AccessTable(proc.body), nests)
@@ -58,7 +59,8 @@ def one_hot_to_gather(proc: Proc) -> Proc:
             body[position], nest = shorter, nest_of(shorter)
     if all(new is old for new, old in zip(body, proc.body, strict=True)):
         return proc
-    return merge_initialization(replace(proc, body=tuple(body)))  # sums of one term become stores
+    proc = merge_initialization(replace(proc, body=tuple(body)))  # sums of one term become stores
+    return inline_producers(proc, has_cse)
 
 
 def _eliminate_loop(nest: PerfectNest, at: int, tests: StoredTests) -> Stmt | None:

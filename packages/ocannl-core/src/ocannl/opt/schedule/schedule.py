@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import Buf, For, If, Proc, Stmt
+from ocannl.ir.loops import BindIndex, Body, Buf, For, If, Proc, Stmt
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
@@ -73,12 +73,22 @@ def schedulable_groups(stmt: Stmt, names: Namer) -> Iterator[tuple[FusionGroup, 
 
 
 def _nested_groups(stmt: Stmt, names: Namer) -> Iterator[FusionGroup]:
-    for child in (*stmt.then, *stmt.orelse) if isinstance(stmt, If) else stmt.body if isinstance(stmt, For) else ():
+    for child in _inner_statements(stmt):
         group = schedulable_group(child, names)
         if group is not None:
             yield group
         else:
             yield from _nested_groups(child, names)
+
+
+def _inner_statements(stmt: Stmt) -> Body:
+    match stmt:
+        case If(_, on_true, on_false):
+            return (*on_true, *on_false)
+        case For(body=body) | BindIndex(body=body):
+            return body
+        case _:
+            return ()
 
 
 def _schedule(proc: Proc, planner_at: Callable[[int], GroupPlanner]) -> Proc:
@@ -114,7 +124,7 @@ def _schedule_nested(stmt: Stmt, choose: GroupPlanner, names: Namer) -> Stmt:
 
 def _schedule_children(stmt: Stmt, choose: GroupPlanner, names: Namer) -> Stmt:
     match stmt:
-        case For(body=body):
+        case For(body=body) | BindIndex(body=body):
             return replace(stmt, body=tuple([_schedule_nested(child, choose, names) for child in body]))
         case If(cond, on_true, on_false):
             bodies = (tuple([_schedule_nested(child, choose, names) for child in body]) for body in (on_true, on_false))
