@@ -3,8 +3,8 @@
     python benchmarks/operations.py [names] [--gradient] [--threads 1] [--size 4096] [--type float32] [--backend llvm]
 
 They run in turns, and the best of several rounds counts; the ratio is that to the faster peer. Names select the rows
-whose first word they are. The process is bound to as many cores as there are threads, which limits JAX. With one thread,
-processor time counts, which other programs disturb less.
+whose first word they are. The process is bound to as many cores as there are threads, which limits JAX. With one
+thread, processor time counts, which other programs disturb less.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def compare(row: Row, arguments: argparse.Namespace) -> None:
     for call in calls:
         call()
     rounds, start = [], time.perf_counter()
-    while len(rounds) < 2 or len(rounds) < ROUNDS and time.perf_counter() - start < SECONDS:
+    while len(rounds) < 2 or (len(rounds) < ROUNDS and time.perf_counter() - start < SECONDS):
         rounds.append([seconds(call, clock) for call in calls])
     times = [1e3 * min(column) for column in zip(*rounds, strict=True)]
     jax_time = f"{times[2]:10.2f}" if len(times) > 2 else f"{'':10}"

@@ -31,6 +31,7 @@ from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
+from ocannl.opt.idioms.store_gathers import store_gathers
 from ocannl.opt.idioms.widen_scatters import widen_scatters
 from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.memory.choose_layouts import choose_layouts
@@ -326,6 +327,16 @@ def to_flatten() -> Proc:
     return Proc("step", (bx, by, bz), (), (ir.loop(i, (ir.Local(h), scope, ir.Store(ir.Ref(bz, at(i)), total))),))
 
 
+def to_store() -> Proc:
+    y, b, v, k = node("y", 3, 4), loop(3, "b"), loop(5, "v"), loop(4, "k")
+    ids, x = node("n", 3, role=Role.PLACEHOLDER, kind=int32), node("x", 5, 4, role=Role.PLACEHOLDER)
+    test = apply("eq", Read(ids, at(b)), Index(Affine.of(v)))
+    picked = Assign(
+        y, ADD, True, (Piece((b, v, k), at(b, k), apply("where", test, Read(x, at(v, k)), Number(0))),)
+    )
+    return one_hot_to_gather(lower(picked, "step"))
+
+
 def to_memory() -> Proc:
     return decide_placement(lower(chain("s:exp t:exp u:exp y:exp", 64)[0], "step"), {})
 
@@ -355,6 +366,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "online_softmax": (online_softmax, to_online, lambda proc: online_softmax(proc, 2, 2)),
     "fuse_outer_loops": (fuse_outer_loops, to_rows, lambda proc: fuse_outer_loops(proc, Capabilities(vector_bytes=16))),
     "flatten_fused_loops": (flatten_fused_loops, to_flatten, flatten_fused_loops),
+    "store_gathers": (store_gathers, to_store, store_gathers),
     "split_reductions": (split_reductions, to_parts, lambda proc: split_reductions(proc, 192)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "hoist_invariant_nests": (hoist_invariant_nests, to_hoist, hoist_invariant_nests),

@@ -38,6 +38,7 @@ PRIVATE_MISS_LINE_CYCLES = 1.0  # per line from beyond the private cache of a co
 LLC_LINE_CYCLES = 3.0  # per line from the shared cache, in estimates of loop orders
 DRAM_LINE_CYCLES = 8.0  # per line from memory, in estimates of loop orders
 SHORT_RUN_CYCLES = 16.0  # additional cycles per line from memory if the next tile does not continue the run
+MAX_HIDDEN_SCALAR_OPS = 100  # scalar operations of a row that take no time beside the vectors of the row
 MEMORY_BYTES_PER_CYCLE = 32  # bandwidth beyond the L1 cache
 FAR_ELEMENT_CYCLES = 0.5  # to read and write an element of an array larger than the private cache
 COPY_ELEMENT_CYCLES = 1.0  # to copy an element into a packed operand

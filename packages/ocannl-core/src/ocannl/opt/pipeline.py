@@ -20,6 +20,7 @@ from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
+from ocannl.opt.idioms.store_gathers import store_gathers
 from ocannl.opt.idioms.widen_scatters import widen_scatters
 from ocannl.opt.memory.allocate_memory import allocate_memory, allocate_separately
 from ocannl.opt.memory.choose_layouts import choose_layouts
@@ -63,7 +64,6 @@ class Pass:
     def form(self, replaced: frozenset[str]) -> Callable[[Proc], Proc]:
         """Returns the first form that is not replaced."""
         return next((run for name, run in self.replaceable_forms.items() if name not in replaced), self.plain)
-
 
     def in_regions(self) -> Pass:
         """Returns the pass that transforms each region separately."""
@@ -118,6 +118,7 @@ def passes(
         Pass("online_softmax", online_softmax, when=c.wants_online_softmax),  # before loop fusion does
         Pass("fuse_outer_loops", lambda proc: fuse_outer_loops(proc, c), when=fuses),  # strides are final
         Pass("flatten_fused_loops", flatten_fused_loops, when=c.wants_schedule),  # scheduled as one group
+        Pass("store_gathers", store_gathers, when=c.wants_schedule),  # after fusion, which knows fills and updates
         Pass("split_reductions", lambda proc: split_reductions(proc, grid_threads=c.grid_threads), when=splits),
         Pass(
             "schedule", lambda proc: schedule(proc, c, MODEL_CHOICES if proc.is_part else choose(proc)),

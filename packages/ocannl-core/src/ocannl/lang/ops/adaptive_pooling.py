@@ -30,7 +30,7 @@ from ocannl.lang.ops.resize import area_band, area_windows
 from ocannl.lang.ops.selected_axes import SelectedAxes, axis_vector, check_table, integers_per_axis, spatial_axes
 
 Sizes = int | Sequence[int]
-where, eq = PRIMITIVES["where"], PRIMITIVES["eq"]
+eq, sqrt, where = (PRIMITIVES[name] for name in ("eq", "sqrt", "where"))
 
 # --- adaptive pooling ------------------------------------------------------------------------------------------------
 
@@ -130,7 +130,8 @@ def _norm_pooling(axes: Sequence[str]) -> Callable[..., Tensor]:
         powers = embed(x).abs() ** power if power % 2 else embed(x) ** power
         total = sum_(powers, f"...|{windowed}, ..c.. => ...|{positions}, ..c..", **taps)
         is_zero = eq(total, 0)
-        root: Tensor = where(is_zero, 0.0, where(is_zero, 1.0, total) ** (1 / power))  # 0 has no gradient
+        base = where(is_zero, 1.0, total)  # 0 has no gradient
+        root: Tensor = where(is_zero, 0.0, sqrt(base) if power == 2 else base ** (1 / power))
         return root
 
     return pool

@@ -110,8 +110,7 @@ def nonzero(x: object, size: int, fill: int = -1) -> Tensor:
         batch = array.shape[: array.ndim - rank]
         found = np.full((*batch, size, rank), fill, np.int32)
         for cell in np.ndindex(batch):
-            first = np.argwhere(array[cell])[:size]
-            found[cell][: len(first)] = first
+            _write_nonzero(array[cell], found[cell])
         return found
 
     def forward(s: Slots) -> None:
@@ -121,6 +120,22 @@ def nonzero(x: object, size: int, fill: int = -1) -> Tensor:
     sizes = {"n": int(size), "k": rank}
     operation = Operation("nonzero", logic, forward, None, result_type=ResultType(int32), sizes=sizes)
     return apply(operation, [values])
+
+
+_BLOCK_CELLS = 1 << 16
+
+
+def _write_nonzero(array: Array, tuples: Array) -> None:
+    """Writes the index tuples of the first nonzero cells, in blocks that stay in the cache."""
+    cells, count = array.reshape(-1), 0
+    for start in range(0, cells.size, _BLOCK_CELLS):
+        places = np.flatnonzero(cells[start : start + _BLOCK_CELLS] != 0)[: len(tuples) - count] + start
+        rows = tuples[count : count + len(places)]
+        for axis in range(array.ndim - 1, -1, -1):
+            places, rows[:, axis] = np.divmod(places, array.shape[axis])
+        count += len(places)
+        if count == len(tuples):
+            break
 
 
 @composite

@@ -13,6 +13,7 @@ from ocannl.ir.name_mangling import Namer
 from ocannl.ir.stack_size import MAX_ROW_BYTES
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.dependences import AccessIndex
+from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of, is_matmul_like, local_buffer
 from ocannl.opt.analysis.nests import bound_names, is_parallel_loop, loads, wrap_in_loops
 from ocannl.opt.analysis.substitution import map_statements, substitute_statements
@@ -206,7 +207,7 @@ class _OuterLoopFusion:
         for group in groups:
             problem = tiling_problem(group, self.capabilities)
             tile = best_tile(problem.nest_shape()) if problem is not None else None
-            total += tile.cycles if tile is not None else prod(loop.sym.extent for loop in group.loops)
+            total += tile.cycles if tile is not None else _scalar_cycles(group)
             if total > limit:
                 break
         return total
@@ -273,6 +274,12 @@ class _OuterLoopFusion:
         rows = substitute_statements(rows, values)
         stmt = loop(part, (*(partial.clear[0] for partial in parts), *rows), nest.loops[0].origin)
         return (stmt, *(partial.after for partial in parts)), set(contracted), [partial.buf for partial in parts]
+
+
+def _scalar_cycles(group: FusionGroup) -> float:
+    """Cycles of a group that cannot be vectorized. A few operations execute beside the vectors of other groups."""
+    work = sum(cost(value).work for value in group.values)
+    return prod(loop.sym.extent for loop in group.loops) * max(1, work - machine.MAX_HIDDEN_SCALAR_OPS)
 
 
 def _traffic_cycles(row: FusedNest) -> float:

@@ -69,11 +69,22 @@ def _has_exact_reciprocal(value: float) -> bool:
 def _pow(x: Expr, y: Expr) -> Expr | None:
     if equals_const(y, 1):
         return x
-    if equals_const(y, 2) and isinstance(x, Load | Var | IndexValue):
+    if equals_const(y, 2) and _is_cheap(x):
         return Apply(MUL, (x, x))
+    if equals_const(y, 3) and _is_cheap(x):
+        return Apply(MUL, (Apply(MUL, (x, x)), x))  # two roundings: within 1 ulp
     if equals_const(y, -1) and x.precision.is_float:
         return Apply(BY_NAME["recip"], (x,))
     return None
+
+
+def _is_cheap(x: Expr) -> bool:
+    """Whether the expression may be repeated: a leaf, or its absolute value."""
+    match x:
+        case Apply(op, (operand,)) if op.name == "abs":
+            return isinstance(operand, Load | Var)
+        case _:
+            return isinstance(x, Load | Var | IndexValue)
 
 
 def _neg(x: Expr) -> Expr | None:
