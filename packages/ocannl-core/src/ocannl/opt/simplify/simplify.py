@@ -267,5 +267,18 @@ def _cast(value: Expr, precision: Precision) -> Expr | None:
             return None if a is None or b is None else select(cond, a, b)
         case Cast(inner, between) if inner.precision is precision and is_lossless_conversion(precision, between):
             return inner
+        case Apply(op, (test, Const() as on_true, Const() as on_false)) if op is WHERE:
+            a, b, truth = convert_const(on_true, precision), convert_const(on_false, precision), _truth_value(test)
+            if a is None or b is None or truth is None or precision.arithmetic is not precision:
+                return None
+            return Apply(WHERE, (truth if truth.precision is precision else Cast(truth, precision), a, b))
         case _:
             return None
+
+
+def _truth_value(expr: Expr) -> Expr | None:
+    """The expression without casts if it is a test, whose value is 0 or 1."""
+    while isinstance(expr, Cast):
+        expr = expr.value
+    is_test = isinstance(expr, Apply) and (expr.op.name in MIRRORED_COMPARISONS or expr.op in (AND, OR))
+    return expr if is_test else None
