@@ -30,6 +30,7 @@ from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
+from ocannl.opt.idioms.precompute_indices import precompute_indices
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
 from ocannl.opt.idioms.store_gathers import store_gathers
 from ocannl.opt.idioms.widen_scatters import widen_scatters
@@ -327,6 +328,13 @@ def to_flatten() -> Proc:
     return Proc("step", (bx, by, bz), (), (ir.loop(i, (ir.Local(h), scope, ir.Store(ir.Ref(bz, at(i)), total))),))
 
 
+def to_precompute() -> Proc:
+    y, x = node("y", 3, role=Role.PLACEHOLDER), node("x", 5, role=Role.PLACEHOLDER)
+    i, v = loop(5), Sym("v", 0, 2, SymKind.INDIRECT)
+    indirect = IndirectIndex(v, apply("trunc", Read(x, at(i))))
+    return lower(Assign(y, ADD, False, (Piece((i,), at(v), Number(1), indirect=(indirect,)),)), "step")
+
+
 def to_store() -> Proc:
     y, b, v, k = node("y", 3, 4), loop(3, "b"), loop(5, "v"), loop(4, "k")
     ids, x = node("n", 3, role=Role.PLACEHOLDER, kind=int32), node("x", 5, 4, role=Role.PLACEHOLDER)
@@ -367,6 +375,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "fuse_outer_loops": (fuse_outer_loops, to_rows, lambda proc: fuse_outer_loops(proc, Capabilities(vector_bytes=16))),
     "flatten_fused_loops": (flatten_fused_loops, to_flatten, flatten_fused_loops),
     "store_gathers": (store_gathers, to_store, store_gathers),
+    "precompute_indices": (precompute_indices, to_precompute, lambda proc: precompute_indices(proc, 0)),
     "split_reductions": (split_reductions, to_parts, lambda proc: split_reductions(proc, 192)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "hoist_invariant_nests": (hoist_invariant_nests, to_hoist, hoist_invariant_nests),

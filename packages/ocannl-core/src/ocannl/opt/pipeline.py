@@ -19,6 +19,7 @@ from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
+from ocannl.opt.idioms.precompute_indices import precompute_indices
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
 from ocannl.opt.idioms.store_gathers import store_gathers
 from ocannl.opt.idioms.widen_scatters import widen_scatters
@@ -119,6 +120,7 @@ def passes(
         Pass("fuse_outer_loops", lambda proc: fuse_outer_loops(proc, c), when=fuses),  # strides are final
         Pass("flatten_fused_loops", flatten_fused_loops, when=c.wants_schedule),  # scheduled as one group
         Pass("store_gathers", store_gathers, when=c.wants_schedule),  # after fusion, which knows fills and updates
+        Pass("precompute_indices", precompute_indices, when=c.wants_schedule),  # before loops are vectorized
         Pass("split_reductions", lambda proc: split_reductions(proc, grid_threads=c.grid_threads), when=splits),
         Pass(
             "schedule", lambda proc: schedule(proc, c, MODEL_CHOICES if proc.is_part else choose(proc)),
