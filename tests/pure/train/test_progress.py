@@ -47,3 +47,28 @@ def test_an_error_inside_ends_the_bar_and_is_not_swallowed(capfd):
     pytest.importorskip("rich")
     with pytest.raises(ZeroDivisionError), progress(1, 2, show=True):
         raise ZeroDivisionError
+
+
+def test_a_notebook_has_one_display(monkeypatch):
+    shown = []
+
+    class Display:
+        def update(self, data, raw):
+            shown.append(data["text/plain"])
+
+    def display(data, raw, display_id):
+        shown.append(data["text/plain"])
+        return Display()
+
+    shell = type("Shell", (), {"kernel": None})()
+    module = type("display", (), {"display": staticmethod(display)})
+    ipython = type("IPython", (), {"get_ipython": staticmethod(lambda: shell), "display": module})
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    with progress(2, 3) as report:
+        report(1, {"loss": 0.5})
+        report(6, {"loss": 0.25, "confusion": [[1, 2]]})
+    assert shown[0] == "epoch 1/2" and len(shown) == 2
+    assert shown[1].startswith("epoch 2/2  loss 0.2500  ") and shown[1].endswith(" steps/s  0 s left")
+    with progress(2, 3, show=False) as report:
+        report(6, {})
+    assert len(shown) == 2

@@ -15,6 +15,8 @@ import numpy as np
 
 from ocannl.base.errors import ArgumentError, CodeError
 from ocannl.base.traceback_filtering import public_class
+from ocannl.ir.precision import float64
+from ocannl.lang.core.leaf_constructors import node, state_like
 from ocannl.lang.core.tensor import Tensor
 from ocannl.runtime.context import Context
 from ocannl.runtime.routine import Routine
@@ -56,37 +58,54 @@ class EarlyStopping:
 
     A metric improves if it is less than the best one by more than `min_delta`, or greater if `mode` is "max". With
     `restore`, such as `loss` or a block, its parameters get the values of the best epoch at the end. `best` is the best
-    metric, and `best_epoch` its epoch.
+    metric, and `best_epoch` its epoch. All state is in nodes of the context, so that checkpoints hold it.
     """
 
     def __init__(
         self, metric: str = "train_loss", *, patience: int = 5, min_delta: float = 0.0,
         mode: Literal["min", "max"] = "min", restore: Any = None,
     ) -> None:  # fmt: skip
-        if mode not in ("min", "max") or patience < 0 or min_delta < 0:
+        if mode not in ("min", "max") or patience < 1 or min_delta < 0:
             raise ArgumentError(
-                'train.EarlyStopping takes patience and min_delta of at least 0, and the mode "min" or "max"; not '
-                f"{patience=}, {min_delta=}, {mode=}"
+                "train.EarlyStopping takes patience of at least 1, min_delta of at least 0, and the mode "
+                f'"min" or "max"; not {patience=}, {min_delta=}, {mode=}'
             )
         self.metric, self.patience, self.min_delta = metric, patience, min_delta
         self._sign = 1.0 if mode == "min" else -1.0
-        self._restored = [] if restore is None else list(getattr(restore, "all_params", restore.params).values())
-        self._values: list[tuple[Tensor, Any]] = []
+        self._best, self._epoch = (
+            node(f"early_stopping_{name}", init=init, dtype=float64, batch=[], input=[], output=[])
+            for name, init in (("best", self._sign * inf), ("epoch", -1.0))
+        )
+        parameters = {} if restore is None else getattr(restore, "all_params", None) or restore.params
+        self._copies = [(p, state_like(f"early_stopping.{path}", p, p.dtype)) for path, p in parameters.items()]
         self._ctx: Context | None = None
-        self.best, self.best_epoch = self._sign * inf, -1
+
+    def checkpoint_parts(self) -> dict[str, Tensor]:
+        """The nodes that a checkpoint holds, by name."""
+        return {t.label: t for t in (self._best, self._epoch, *(copy for _, copy in self._copies))}
+
+    @property
+    def best(self) -> float:
+        return self._sign * inf if self._ctx is None else float(self._ctx[self._best])
+
+    @property
+    def best_epoch(self) -> int:
+        return -1 if self._ctx is None else int(self._ctx[self._epoch])
 
     def __call__(self, result: EpochResult) -> bool:
+        self._ctx = ctx = result.ctx
         value = result.number(self.metric)
         if self._sign * value < self._sign * self.best - self.min_delta:
-            self.best, self.best_epoch, self._ctx = value, result.epoch, result.ctx
-            self._values = [(p, result.ctx[p]) for p in self._restored]
-        return result.epoch - self.best_epoch >= self.patience > 0 or (not self.patience and value != self.best)
+            ctx[self._best], ctx[self._epoch] = value, float(result.epoch)
+            for p, copy in self._copies:
+                ctx[copy] = ctx[p]
+        return result.epoch - self.best_epoch >= self.patience
 
     def close(self) -> None:
         """Restores the parameters of the best epoch."""
-        for p, value in self._values:
-            assert self._ctx is not None
-            self._ctx[p] = value
+        if self._ctx is not None and self.best_epoch >= 0:
+            for p, copy in self._copies:
+                self._ctx[p] = self._ctx[copy]
 
 
 @public_class()

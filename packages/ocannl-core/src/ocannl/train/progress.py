@@ -1,4 +1,4 @@
-"""A progress bar on terminals; silent otherwise."""
+"""A progress bar on terminals, one line that changes in notebooks; silent otherwise."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from importlib.util import find_spec
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 ReportProgress = Callable[[int, Mapping[str, float]], None]
 """A callback with the number of completed steps, and metrics by name."""
 
+_NOTEBOOK_SECONDS = 0.5  # minimal interval between messages to the browser
 _REFRESH_SECONDS = 0.05  # minimal interval between redraws: a step may be much shorter
 
 
@@ -22,14 +25,22 @@ _REFRESH_SECONDS = 0.05  # minimal interval between redraws: a step may be much 
 def progress(epochs: int, steps: int | None, show: bool | None = None) -> Iterator[ReportProgress]:
     """A bar over all steps of all epochs; `steps` is the number of steps in an epoch, None if unknown.
 
-    By default the bar is shown if standard output is a terminal and `rich` is installed.
+    By default the bar is shown if standard output is a terminal and `rich` is installed, or in a notebook.
     """
-    if not (_is_interactive() if show is None else show):
+    total = None if steps is None else steps * epochs
+    if show is not False and _is_notebook():
+        yield _line_reporter(epochs, steps, total)
+    elif _is_interactive() if show is None else show:
+        with _bar() as bar:
+            yield _bar_reporter(bar, epochs, steps, total)
+    else:
         yield _silent
-        return
-    with _bar() as bar:
-        total = None if steps is None else steps * epochs
-        yield _bar_reporter(bar, epochs, steps, total)
+
+
+def _is_notebook() -> bool:
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
 
 
 def _is_interactive() -> bool:
@@ -47,12 +58,14 @@ def _bar() -> Progress:
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[metrics]}"),
+        TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
     )
 
 
 def _bar_reporter(bar: Progress, epochs: int, steps: int | None, total: int | None) -> ReportProgress:
-    task = bar.add_task(_position_text(0, epochs, steps), total=total, metrics="")
+    task = bar.add_task(_position_text(0, epochs, steps), total=total, metrics="", rate="")
+    started = perf_counter()
     next_refresh = 0.0
 
     def report(done: int, metrics: Mapping[str, float]) -> None:
@@ -60,8 +73,28 @@ def _bar_reporter(bar: Progress, epochs: int, steps: int | None, total: int | No
         now = perf_counter()
         if now >= next_refresh or done == total:
             next_refresh = now + _REFRESH_SECONDS
-            position = _position_text(done, epochs, steps)
-            bar.update(task, completed=done, description=position, metrics=_metrics_text(metrics))
+            position, rate = _position_text(done, epochs, steps), _rate_text(done, now - started)
+            bar.update(task, completed=done, description=position, metrics=_metrics_text(metrics), rate=rate)
+
+    return report
+
+
+def _line_reporter(epochs: int, steps: int | None, total: int | None) -> ReportProgress:
+    """One display of a notebook, with a line of text."""
+    display = sys.modules["IPython"].display.display  # imported by the kernel
+    started = perf_counter()
+    line = display({"text/plain": _position_text(0, epochs, steps)}, raw=True, display_id=True)
+    next_refresh = started + _NOTEBOOK_SECONDS
+
+    def report(done: int, metrics: Mapping[str, float]) -> None:
+        nonlocal next_refresh
+        now = perf_counter()
+        if now >= next_refresh or done == total:
+            next_refresh = now + _NOTEBOOK_SECONDS
+            texts = [_position_text(done, epochs, steps), _metrics_text(metrics), _rate_text(done, now - started)]
+            if total:
+                texts.append(f"{(now - started) * (total - done) / max(1, done):.0f} s left")
+            line.update({"text/plain": "  ".join(texts)}, raw=True)
 
     return report
 
@@ -72,5 +105,9 @@ def _position_text(done: int, epochs: int, steps: int | None) -> str:
     return f"epoch {min(done // steps + 1, epochs):>{len(str(epochs))}}/{epochs}"
 
 
+def _rate_text(steps: int, seconds: float) -> str:
+    return f"{steps / seconds:.3g} steps/s" if seconds else ""
+
+
 def _metrics_text(metrics: Mapping[str, float]) -> str:
-    return "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+    return "  ".join(f"{name} {value:.4f}" for name, value in metrics.items() if not np.ndim(value))
