@@ -21,6 +21,7 @@ from ocannl.lang.ops import functions
 from ocannl.lang.ops.control_flow import cond, scan, while_loop
 from ocannl.lang.ops.functions import *  # noqa: F403
 from ocannl.lang.ops.initializers import arange, full, init, kaiming, xavier
+from ocannl.lang.ops.recomputation import recompute
 from ocannl.lang.record.assignments import assign
 from ocannl.lang.record.code import Code, seq
 from ocannl.lang.record.jvp import jvp
@@ -82,6 +83,7 @@ __all__ = [
     "op",
     "param",
     "placeholder",
+    "recompute",
     "scan",
     "seq",
     "shape_of",

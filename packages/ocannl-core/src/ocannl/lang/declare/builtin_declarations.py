@@ -25,6 +25,7 @@ from ocannl.lang.declare.settings import Setting
 from ocannl.lang.ops import functions
 from ocannl.lang.ops.control_flow import cond, scan, while_loop
 from ocannl.lang.ops.methods import METHODS, Methods
+from ocannl.lang.ops.recomputation import recompute
 
 SETTINGS_OF_ANY_TYPE = ("dtype", "counter")
 SHAPES = re.compile(r"^Shapes: +`([^`]*=>[^`]*)`", re.MULTILINE)
@@ -36,7 +37,9 @@ def builtin_functions() -> dict[str, Callable[..., Any]]:
     return calls | {f"x.{name}": getattr(Methods, name) for name in sorted(METHODS) if name not in functions.__all__}
 
 
-CONTROL_FLOW: dict[str, Callable[..., Any]] = {"oc.cond": cond, "oc.scan": scan, "oc.while_loop": while_loop}
+CONTROL_FLOW: dict[str, Callable[..., Any]] = {
+    "oc.cond": cond, "oc.recompute": recompute, "oc.scan": scan, "oc.while_loop": while_loop
+}  # fmt: skip
 """Loops and branches, whose arguments are functions."""
 
 

@@ -31,6 +31,7 @@ SETTINGS: dict[str, str] = {
     "equal_nan": "whether two NaN are close",
     "fill": "the value of results that are not there",
     "full": "whether to add the constant term",
+    "function": "the block, or another function of tensors",
     "gamma": "the exponent of the focus on hard examples",
     "groups": "the number of separate convolutions that channels are split into",
     "high": "the upper limit",

@@ -248,6 +248,7 @@ randint              random.randint     randint                       random.ran
 random_crop          -                  -                             -                        -
 recip                reciprocal         reciprocal                    numpy.reciprocal         Reciprocal
 recip_sqrt           -                  rsqrt                         lax.rsqrt                -
+recompute            -                  utils.checkpoint.checkpoint   checkpoint               -
 relu                 -                  relu                          nn.relu                  Relu
 relu6                -                  nn.functional.relu6           nn.relu6                 Clip
 relu_gate            -                  -                             -                        -

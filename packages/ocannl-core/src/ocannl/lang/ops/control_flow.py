@@ -147,13 +147,13 @@ def cond(condition: object, if_true: Callable[..., Any], if_false: Callable[...,
             f"{nested.outline(false.structure)}"
         )
     relate(_SCALAR, [chooser.handle], None, chooser.provenance)
-    owner = _region(BranchTensor, "cond", branches.inputs, call_site)
+    owner = region(BranchTensor, "cond", branches.inputs, call_site)
     owner.branches = branches
     results = []
     for number, (a, b) in enumerate(zip(true.results, false.results, strict=True)):
         if a.typing.current is not b.typing.current:
             raise DtypeError(f"the branches of oc.cond are {a.typing.current} and {b.typing.current}: use .astype(...)")
-        results.append(_result(owner, number, a, partial(_common_shape, a, b)))
+        results.append(region_result(owner, number, a, partial(_common_shape, a, b)))
     return nested.rebuilt(true.structure, results)
 
 
@@ -247,15 +247,15 @@ def _check_carry(name: str, init: Any, after: Any) -> None:
 
 def _results(name: str, body: LoopBody, call_site: CallSite) -> list[Tensor]:
     """The results of a loop: the carries after the last step, then the stacked results of the steps."""
-    loop = _region(LoopTensor, name, body.inputs, call_site)
+    loop = region(LoopTensor, name, body.inputs, call_site)
     loop.body = body
     results = []
     for number, (carry, after) in enumerate(zip(body.carries, body.next, strict=True)):
         _check_type(name, carry, after)
         relate(_SAME, [after.handle], carry.handle, _provenance(carry, "continues", after, call_site))
-        results.append(_result(loop, number, carry, partial(_same_shape, carry)))
+        results.append(region_result(loop, number, carry, partial(same_shape, carry)))
     for number, y in enumerate(body.ys, len(body.carries)):
-        results.append(_result(loop, number, y, partial(_stacked_shape, y, body.position.extent, body.row)))
+        results.append(region_result(loop, number, y, partial(_stacked_shape, y, body.position.extent, body.row)))
     loop.body = replace(body, stacked=tuple(t.node for t in results[len(body.carries) :]))
     return results
 
@@ -263,7 +263,7 @@ def _results(name: str, body: LoopBody, call_site: CallSite) -> list[Tensor]:
 R = TypeVar("R", bound=RegionTensor)
 
 
-def _region(kind: type[R], name: str, inputs: tuple[Tensor, ...], call_site: CallSite) -> R:
+def region(kind: type[R], name: str, inputs: tuple[Tensor, ...], call_site: CallSite) -> R:
     """A tensor that owns the code of a loop or of branches that read `inputs`."""
     has_gradient = gradients_enabled.get() and any(t.has_gradient for t in inputs)
     node = TNode(name, Role.RESULT, tuple, lambda: float32, where=call_site.where)
@@ -272,7 +272,7 @@ def _region(kind: type[R], name: str, inputs: tuple[Tensor, ...], call_site: Cal
     return kind(node, _scalar, typing, application=application, has_gradient=has_gradient)
 
 
-def _result(region: RegionTensor, number: int, of: Tensor, emit: Callable[[Tensor], Shape]) -> Tensor:
+def region_result(region: RegionTensor, number: int, of: Tensor, emit: Callable[[Tensor], Shape]) -> Tensor:
     kind = of.typing.settle(use_site)
     result: Tensor
     node = TNode(of.label, Role.RESULT, lambda: result.dims, lambda: kind, where=region.node.where)
@@ -290,7 +290,7 @@ def _provenance(carry: Tensor, verb: str, value: Tensor, call_site: CallSite) ->
     return Provenance(lambda: carry.label, "carry", lambda: text, call_site.where)
 
 
-def _same_shape(carry: Tensor, _: Tensor) -> Shape:
+def same_shape(carry: Tensor, _: Tensor) -> Shape:
     return carry.emit()
 
 
