@@ -47,7 +47,7 @@ EAGER: Thresholds = MappingProxyType({
     "MIN_OUTER_TRIPS": 2,
     "MIN_PARALLEL_OPS": 1 << 8,
     "MIN_PARALLEL_TILE_CYCLES": 1 << 6,
-    "MIN_PREFETCHED_BYTES": 1 << 8,
+    "PREFETCHED_L2_RATIO": 1e-4,
     "MIN_REDUCTION_PARTS": 2,
     "MIN_REDUCTION_PER_BLOCK": 4,
     "MIN_SIZE_RATIO": 0,

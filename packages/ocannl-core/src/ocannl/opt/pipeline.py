@@ -9,6 +9,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import Stage
+from ocannl.opt import machine_model as machine
 from ocannl.opt.fusion.flatten_fused_loops import flatten_fused_loops
 from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
@@ -93,6 +94,7 @@ def passes(
     """Returns the passes for a target, in order. Results are the same without any of them, but a program can only be
     compiled after placement and allocation, which have plain forms."""
     c, threshold = capabilities, capabilities.cpu.streaming_threshold_bytes
+    min_prefetched_bytes = round(machine.PREFETCHED_L2_RATIO * c.cpu.l2.size_bytes)
     fuses = c.wants_schedule or c.wants_fusion_groups
     splits = c.wants_schedule or c.grid_threads > 0
     steps = (
@@ -129,7 +131,11 @@ def passes(
         ),
         Pass("hoist_invariant_nests", hoist_invariant_nests, when=c.wants_schedule),  # packing copies, for example
         Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, when=fuses),  # of scheduled statements
-        Pass("prefetch", lambda proc: prefetch(proc, threshold), when=c.wants_schedule),  # vectors are chosen
+        Pass(  # vectors are chosen
+            "prefetch",
+            lambda proc: prefetch(proc, threshold, min_prefetched_bytes),
+            when=c.wants_schedule,
+        ),
         Pass("use_nontemporal_stores", lambda proc: use_nontemporal_stores(proc, threshold), when=c.wants_schedule),
         Pass("fuse_parallel_loops", fuse_parallel_loops, when=c.wants_schedule),  # last to see single nests
         Pass("parallelize", parallelize, when=c.wants_schedule),  # before `insert_polls`, which splits loops

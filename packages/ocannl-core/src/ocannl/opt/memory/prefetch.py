@@ -33,7 +33,7 @@ from ocannl.opt.analysis.substitution import substitute_statements
 from ocannl.opt.memory.use_nontemporal_stores import has_large_footprint
 
 
-def prefetch(proc: Proc, threshold_bytes: int, min_array_bytes: int | None = None) -> Proc:
+def prefetch(proc: Proc, threshold_bytes: int, min_array_bytes: int) -> Proc:
     """Prefetches the next row of large arrays in loops that read a row repeatedly, except for the first of these loops,
     and the operands of a tile's epilogue before its reduction. In this example every array is large:
 
@@ -48,7 +48,6 @@ def prefetch(proc: Proc, threshold_bytes: int, min_array_bytes: int | None = Non
               z[i, k] = x[i, k] + 2           vectorized for k in 0..8:
                                                 z[i, k] = x[i, k] + 2
     """
-    min_array_bytes = machine.MIN_PREFETCHED_BYTES if min_array_bytes is None else min_array_bytes
     body = tuple([
         _prefetch_next_rows(stmt, min_array_bytes) if has_large_footprint(stmt, threshold_bytes) else stmt
         for stmt in proc.body
