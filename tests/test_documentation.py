@@ -49,12 +49,12 @@ INTERNAL = {  # members without an underscore that other modules of the package 
     Symbol: "kind",
     train.Batches: "check_partial create_placeholders each pads rewound",
     train.EarlyStopping: "checkpoint_parts",
+    train.Fitted: "checkpoint_parts",
     train.LossScale: "parts",
     train.ReduceOnPlateau: "checkpoint_parts",
 }
 PUBLIC_CLASSES = (
-    *INTERNAL, oc.Routine, train.DataParallel, train.EMA, train.EpochResult, train.Fitted,
-    train.Metric,
+    *INTERNAL, oc.Routine, train.DataParallel, train.EMA, train.EpochResult, train.Metric,
 )  # fmt: skip
 EXTERNAL_OPTIONS = {"--find-links", "--pyargs"}  # of pip and pytest
 

@@ -88,6 +88,33 @@ def test_resumed_training_equals_uninterrupted_training(tmp_path: Path, name: st
     assert_equal(values(ctx, leaves), want)
 
 
+def test_a_loop_of_training_is_resumed_with_all_that_it_remembers(tmp_path: Path) -> None:
+    """Shuffled and prefetched batches, dropout, loss scaling, accumulation, a schedule, averaged parameters."""
+
+    @oc.op
+    def net(x: oc.Tensor) -> oc.Tensor:
+        return oc.param("v", o=[2]) @ oc.dropout(oc.relu(oc.param("w", o=[8]) @ x), 0.3)
+
+    def build() -> tuple[Any, ...]:
+        rows = np.random.default_rng(0).normal(size=(22, 3)).astype("f4")
+        data = train.batches({"x": rows}, 4, shuffle=5, prefetch=2, partial="drop")
+        loss = (net(data["x"], label="net") ** 2).mean()
+        ctx, scale, averages = oc.Context("numpy"), train.LossScale(interval=3), train.EMA(loss, 0.9)
+        rate = train.cosine_decay(0.01, 20, warmup=2)
+        update = oc.seq(train.clip_grad_norm(loss, 1.0), train.adamw(loss, rate), averages.update)
+        accumulated = train.accumulate(loss, update, 2)
+        return ctx, lambda epochs: train.fit(ctx, loss, accumulated, data, epochs=epochs, scale=scale), data
+
+    ctx, fit, data = build()
+    fitted = fit(2)
+    oc.save(tmp_path / "a", ctx, fitted, data=data)
+    want = fit(2)
+    ctx, fit, data = build()
+    fitted = fit(1)  # what was computed before is overwritten
+    oc.load(tmp_path / "a", ctx, fitted, data=data)
+    assert list(fit(2).losses) == list(want.losses)
+
+
 def test_every_type_and_size_comes_back(tmp_path: Path, ctx: oc.Context) -> None:
     rng, path = np.random.default_rng(0), tmp_path / "types"
     sizes: dict[str, Any] = {"batch": [2], "input": [], "output": [3]}
@@ -158,6 +185,8 @@ def test_two_nodes_of_one_name_are_refused(tmp_path: Path, ctx: oc.Context) -> N
     with pytest.raises(oc.CheckpointError, match="two nodes are called `w`, made in test_checkpoints"):
         oc.save(tmp_path / "a", ctx, y)
     assert not os.listdir(tmp_path)
+    with pytest.raises(oc.CheckpointError, match="`__metadata__`, which files of safetensors use otherwise"):
+        oc.save(tmp_path / "a", ctx, {"__metadata__": oc.param("w", 1.0, o=[])})
     with pytest.raises(oc.CheckpointError, match="nothing to save"):
         oc.save(tmp_path / "a", ctx, {})
     with pytest.raises(oc.UninitializedError, match="run ctx.init"):

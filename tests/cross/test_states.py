@@ -158,6 +158,16 @@ def test_loops_and_branches_compute_for_the_mode_of_the_code(ctx: oc.Context) ->
     np.testing.assert_array_equal(ctx[x.grad], masks.sum(0) + mask)
 
 
+def test_tangents_are_those_of_the_mode_of_the_code(ctx: oc.Context) -> None:
+    x = oc.tensor(np.ones(64, "f4"))
+    y = oc.dropout(x, 0.5, key="t", counter=1) ** 2
+    slope = oc.jvp(y, {x: 1.0})
+    assert (oc.evaluate(slope, ctx=ctx) == 2.0).all()
+    with oc.training():
+        dropped, slopes = oc.evaluate([y, slope], ctx=ctx)
+    np.testing.assert_array_equal(slopes, np.where(dropped == 0.0, 0.0, 8.0))
+
+
 def test_members_may_differ_between_the_modes() -> None:
     @oc.op
     def net(x: oc.Tensor) -> oc.Tensor:

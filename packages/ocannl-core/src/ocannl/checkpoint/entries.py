@@ -15,13 +15,14 @@ from ocannl.lang.core.tensor import Tensor
 from ocannl.runtime.routine import Routine
 
 PARAMETER, STATE, NODE, RANDOM = "parameter", "state", "node", "random"
+RESERVED = "__metadata__"
 
 
 @runtime_checkable
 class HasCheckpointParts(Protocol):
-    """An object whose parts a checkpoint holds: tensors, blocks and routines by name."""
+    """An object that is saved as its parts: a tensor, a block, a routine, or a mapping of these."""
 
-    def checkpoint_parts(self) -> Mapping[str, object]: ...
+    def checkpoint_parts(self) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ def entries_of(subject: object) -> list[Entry]:
                 f"two nodes are called `{entry.key}`, made in {lines}: a checkpoint holds nodes by name; give one of "
                 "them another label"
             )
+    if RESERVED in by_key:
+        raise CheckpointError(f"a node is called `{RESERVED}`, which files of safetensors use otherwise: rename it")
     if not entries:
         raise CheckpointError(f"{_shown(subject)} has no parameters and no state: there is nothing to save or to load")
     return entries

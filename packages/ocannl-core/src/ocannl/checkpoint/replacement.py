@@ -26,6 +26,7 @@ if sys.platform != "win32":
 
 SUFFIX = ".tmp"
 DIGITS = 8
+MAX_PREFIX = 40  # characters of a name in that of its temporary folder
 
 
 def replace(path: Path, write: Callable[[Path], None], *, keep: int = 1, number: int | None = None) -> None:
@@ -105,7 +106,7 @@ def _locked(folder: Path) -> Iterator[None]:
 @contextmanager
 def _temporary_folder(path: Path) -> Iterator[Path]:
     """A folder beside a file, for its new version. Removes folders that killed processes have left."""
-    prefix = f".{path.name}."
+    prefix = f".{path.name[:MAX_PREFIX]}."
     for name in os.listdir(path.parent):
         if name.startswith(prefix) and name.endswith(SUFFIX):
             shutil.rmtree(path.with_name(name), ignore_errors=True)

@@ -75,7 +75,8 @@ def save(
         oc.save("model.safetensors", ctx, step, step=100, keep=3)
 
     `what` is a block (its parameters and states), a tensor (those that it depends on, and the numbers of calls of
-    random streams), a routine (all that its calls change: also the state of an optimizer), or a mapping of these.
+    random streams), a routine (all that its calls change: also the state of an optimizer), the result of `train.fit`
+    (its routine), or a mapping of these.
     `step` is stored; `data` is a position in data: plain data, or an object with the attribute `position`, such as
     `train.batches(...)`. With `keep` > 1 the last versions are kept, in files with the number of the step, and `path`
     is a link to the latest. `background` writes the file in a thread, after the values are copied, and returns a
@@ -91,7 +92,8 @@ def save(
         raise ArgumentError(f"`keep` is the number of files that are kept, at least 1, not {keep!r}"[:200])
     number = None if step is None else _checked_step(step)
     entries = entries_of(what)
-    write = partial(_write, target, metadata=_metadata(ctx, entries, number, data), keep=keep, number=number)
+    absolute = Path(os.path.abspath(target))  # the current folder may change before it is written
+    write = partial(_write, absolute, metadata=_metadata(ctx, entries, number, data), keep=keep, number=number)
     with ctx.lock:
         if background:
             return Saving(target, _submit(partial(write, _values(ctx, entries, copied=True))))

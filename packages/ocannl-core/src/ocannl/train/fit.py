@@ -56,6 +56,10 @@ class Fitted:
         loss = f"loss {self.losses[0]:g} to {self.losses[-1]:g}{metrics}"
         return f"<fitted: {len(self.losses)} steps of {self.step_seconds * 1e3:.3g} ms, {loss}>"
 
+    def checkpoint_parts(self) -> Routine:
+        """What `oc.save` and `oc.load` save and load: all that the routine changes."""
+        return self.step
+
     def plot(self, path: str | PathLike[str]) -> Path:
         """Draws the losses and the metrics to a file, in the format of its extension."""
         names = [name for name, value in (self.watched[-1] if self.watched else {}).items() if not np.ndim(value)]

@@ -28,7 +28,8 @@ def _active_operands(t: T) -> Iterable[T]:
     return cast("tuple[T, ...]", t.active_operands)
 
 
-def _all_operands(t: T) -> Iterable[T]:
+def all_operands(t: T) -> Iterable[T]:
+    """The operands of all training modes."""
     return () if t.application is None else cast("tuple[T, ...]", t.application.operands)
 
 
@@ -59,7 +60,7 @@ def ancestors(
 
 def everything(roots: Iterable[T]) -> list[T]:
     """The ancestors of the roots in all training modes, and of the updates of states that run with them."""
-    return _with_effects(roots, _all_operands)
+    return _with_effects(roots, all_operands)
 
 
 def _with_effects(roots: Iterable[T], operands: Callable[[T], Iterable[T]]) -> list[T]:

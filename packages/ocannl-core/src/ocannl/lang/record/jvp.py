@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, overload
 
 from ocannl.base.errors import CodeError
@@ -16,6 +16,7 @@ from ocannl.lang.core.fill import fill
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import Operation, Rule
 from ocannl.lang.core.tensor import Tensor, use_site
+from ocannl.lang.core.training_mode import in_current_mode
 from ocannl.lang.record.code import Code, Heading
 from ocannl.lang.record.statement import Statement
 from ocannl.lang.record.tangents import Differentiation
@@ -86,29 +87,49 @@ class DifferentiatedCode(Code):
 class TangentApplication(Application[Tensor]):
     """The computation of the tangent of `root`, from values that are computed before it."""
 
-    __slots__ = ("copies", "directions", "root", "tensors")
+    __slots__ = ("copies", "directions", "root")
 
     def __init__(self, root: Tensor, directions: Mapping[Tensor, Tensor]) -> None:
         self.root = root
         self.directions = directions
-        self.tensors = graph.ancestors([root], lambda t: t not in directions)
-        operands = (*self.tensors, *directions.values())
+        everything = graph.ancestors([root], lambda t: t not in directions, graph.all_operands)
+        operands = (*everything, *directions.values())
         super().__init__(Operation("jvp", pointwise(len(operands)), _no_rule, None), operands, {})
         self.copies: list[tuple[Tensor, Statement]] = []
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors that the root depends on in the current training mode, up to the directions."""
+        return graph.ancestors([self.root], lambda t: t not in self.directions)
+
     def code(self, result: Any, rule: Rule) -> Iterator[Comp]:
-        reached = set(self.tensors)
+        tensors = self.tensors
+        reached = set(tensors)
         with noted_constants() as constants:
-            computed = [t for t in self.tensors if t.application is not None and t not in self.directions]
+            computed = [t for t in tensors if t.application is not None and t not in self.directions]
             code = Seq(tuple(statement for t in computed for statement in t.value_step(reached)()))
         if any(isinstance(item, Loop | Conditional) for item in code.items):
             raise CodeError(f"`{self.root.label}` depends on a loop: differentiate its code, by oc.jvp(t.forward, ...)")
         for _, copy in self.copies:
             yield from copy()
         known = {t.node: tangent.node for (tangent, _), t in zip(self.copies, self.directions, strict=True)}
-        stored = {t.node for t in self.tensors}
+        stored = {t.node for t in tensors}
         known.setdefault(self.root.node, result.node)
         yield from _differentiated(code, self.directions, constants, known, lambda node: node not in stored)
+
+
+class TangentTensor(Tensor):
+    """The tangent of a tensor; its operands are those of the current training mode."""
+
+    __slots__ = ()
+
+    @property
+    def active_operands(self) -> tuple[Tensor, ...]:
+        assert isinstance(self.application, TangentApplication)
+        return (*self.application.tensors, *self.application.directions.values())
+
+    def value_step(self, reached: Set[Tensor]) -> Callable[[], Iterable[Comp]]:
+        return in_current_mode(lambda: list(self.value_code()))
 
 
 def _tangent_tensor(root: Tensor, directions: Mapping[Tensor, Tensor]) -> Tensor:
@@ -117,7 +138,9 @@ def _tangent_tensor(root: Tensor, directions: Mapping[Tensor, Tensor]) -> Tensor
     attributes = Role.RESULT, lambda: root.dims, lambda: typing.settle(use_site)
     name = site().name
     node = TNode(name or f"{root.label}.tangent", *attributes, where=site().where)
-    tangent = Tensor(node, lambda _: root.emit(), typing.bind(node), is_named=bool(name), application=application)
+    tangent = TangentTensor(
+        node, lambda _: root.emit(), typing.bind(node), is_named=bool(name), application=application
+    )
     for t, direction in directions.items():
         target = tangent if t is root else _like(t)
         application.copies.append((target, _copy(target, direction)))
