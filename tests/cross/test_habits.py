@@ -75,8 +75,8 @@ ANSWERED: dict[str, str] = {
     "oc.load('m')": "'ctx'", "oc.Module": "oc.op", "oc.batch_norm(x)": "mean", "oc.embedding(ids)": "take",
     "oc.gather(x, ids)": "take", "oc.multiply(x, x)": "oc.mul", "oc.arctan(x)": "oc.atan",
     "oc.negative(x)": "oc.neg", "oc.logical_and(x, x)": "oc.and_", "oc.equal(x, x)": "oc.eq",
-    "train.SGD(loss)": "train.sgd", "train.Adam(loss)": "train.adam", "train.rmsprop": "train.",
-    "train.lr_scheduler": "cosine_decay", "train.clip_grad_norm_": "not provided",
+    "train.SGD(loss)": "train.sgd", "train.Adam(loss)": "train.adam", "train.RMSprop": "train.rmsprop",
+    "train.lr_scheduler": "cosine_decay", "train.clip_grad_norm_": "clip_grad_norm(",
     # keywords
     "train.sgd(loss, lr=0.1)": "learning_rate", "train.adam(loss, lr=0.1)": "learning_rate",
     "train.sgd(loss, 0.1, moment=0.9)": "momentum", "train.adam(loss, epsilon=1e-8)": "eps",

@@ -227,8 +227,8 @@ def _update(lhs: Tensor, write: Callable[[_StatementList], None]) -> None:
         return
     if is_tracing.get():
         raise CodeError(
-            f"the state `{owner.label}` cannot be updated in the body of a loop or of a branch: make it a carry, or a "
-            "result, and update the state with that"
+            f"the state `{owner.label}` cannot be updated in the body of a loop or of a branch, or in oc.recompute: "
+            "return the new value, in a loop as its carry, and update the state outside"
         )
     target, active = _StatementList(), _active()
     write(target)
