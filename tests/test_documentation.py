@@ -54,7 +54,7 @@ INTERNAL = {  # members without an underscore that other modules of the package 
     train.ReduceOnPlateau: "checkpoint_parts",
 }
 PUBLIC_CLASSES = (
-    *INTERNAL, oc.Routine, train.DataParallel, train.EMA, train.EpochResult, train.Metric,
+    *INTERNAL, oc.Routine, train.Checkpoints, train.DataParallel, train.EMA, train.EpochResult, train.Metric,
 )  # fmt: skip
 EXTERNAL_OPTIONS = {"--find-links", "--pyargs"}  # of pip and pytest
 

@@ -13,6 +13,7 @@ from ocannl.train.adaptive import adagrad, rmsprop
 from ocannl.train.averaging import EMA
 from ocannl.train.batches import Batches, batches, weighted_mean
 from ocannl.train.callbacks import CsvLog, EarlyStopping, EpochResult, JsonLog, TensorBoardLog
+from ocannl.train.checkpoints import Checkpoints
 from ocannl.train.clipping import clip_grad_norm, clip_grad_value
 from ocannl.train.evaluation import evaluate
 from ocannl.train.fit import Fitted, fit
@@ -51,6 +52,7 @@ from ocannl.train.step import grad_update
 
 __all__ = [
     "Batches",
+    "Checkpoints",
     "CsvLog",
     "DataParallel",
     "EMA",

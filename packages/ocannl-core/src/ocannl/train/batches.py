@@ -200,6 +200,13 @@ class Batches:
             raise ArgumentError(f"a position of batches is {{'epoch': 0, 'batch': 0}}, not {position!r}"[:200])
         self._epoch, self._batch = values  # type: ignore[assignment]
 
+    def state(self) -> dict[str, int]:
+        """The position, as `oc.save` takes it."""
+        return self.position
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        self.position = state
+
     def __iter__(self) -> Iterator[Feed]:
         with closing(self.each()) as items:
             for batch in items:

@@ -22,6 +22,7 @@ from ocannl.runtime.context import Context
 from ocannl.runtime.routine import Routine
 from ocannl.train.batches import Batches
 from ocannl.train.callbacks import Callback, EpochResult
+from ocannl.train.checkpoints import Checkpoints, Progress, TrainingState
 from ocannl.train.evaluation import Evaluation
 from ocannl.train.feed import Feed, bind_feed
 from ocannl.train.loss_history import CAPACITY, LossHistory
@@ -53,7 +54,7 @@ class Fitted:
             f", {name} {value:g}" for name, value in (self.watched[-1] if self.watched else {}).items()
             if not np.ndim(value)
         )  # fmt: skip
-        loss = f"loss {self.losses[0]:g} to {self.losses[-1]:g}{metrics}"
+        loss = f"loss {self.losses[0]:g} to {self.losses[-1]:g}{metrics}" if self.losses else "complete before"
         return f"<fitted: {len(self.losses)} steps of {self.step_seconds * 1e3:.3g} ms, {loss}>"
 
     def checkpoint_parts(self) -> Routine:
@@ -84,6 +85,7 @@ def fit(
     metrics: Mapping[str, Metric] | None = None,
     watch: Callable[[], Metrics] | None = None,
     callbacks: Iterable[Callback] = (),
+    checkpoint: Checkpoints | str | PathLike[str] | None = None,
     show: bool | None = None,
 ) -> Fitted:
     """Trains a model: initializes parameters without a value, then runs gradients and `update` once for each batch.
@@ -101,7 +103,12 @@ def fit(
     After each epoch, `metrics` such as `{"accuracy": train.accuracy(logits, t)}` are computed over the batches of
     `validation`, or over those of training without it; `watch` is called and returns more metrics, such as
     `{"accuracy": 0.97}`; and `callbacks` are called with a `train.EpochResult`. Training ends early when a callback
-    returns True. On a terminal a progress bar is shown if `rich` is installed (extra `cli`), in a notebook one line;
+    returns True.
+
+    With `checkpoint`, a path or `train.Checkpoints`, the state of the training is saved after each epoch. If the file
+    exists, the run continues from there, as if it had not been interrupted; losses are those of the steps since then.
+
+    On a terminal a progress bar is shown if `rich` is installed (extra `cli`), in a notebook one line;
     `show` forces or suppresses it.
 
     Raises: CodeError for fewer than 1 epoch, for an iterator and several epochs, or for no batches; DataError, with the
@@ -122,15 +129,24 @@ def fit(
     observers = list(callbacks)
     is_observed = evaluation is not None or watch is not None or bool(observers)
     order = None if shuffle is None else np.random.default_rng(shuffle)
+    state, start = None, Progress()
+    if checkpoint is not None:
+        checkpoints = checkpoint if isinstance(checkpoint, Checkpoints) else Checkpoints(checkpoint)
+        state = TrainingState(checkpoints, ctx, step, observers, batches)
+        start = state.resumed()
     with ExitStack() as stack:
         report = stack.enter_context(progress(epochs, _steps_per_epoch(batches), show))
         for observer in observers:
             stack.callback(getattr(observer, "close", lambda: None))
-        loop = _Loop(ctx, loss, step, history, report)
+        loop = _Loop(ctx, loss, step, history, report, state, start)
         for epoch in range(epochs):
+            current = _epoch_batches(ctx, batches, order, start.batch if epoch == start.epoch else 0)
+            if epoch < start.epoch:
+                continue
             first = len(loop.losses) + loop.pending
-            loop.run(_epoch_batches(ctx, batches, order), watched[-1] if watched else {})
+            loop.run(current, epoch, watched[-1] if watched else {})
             if not is_observed:
+                loop.save(epoch + 1)
                 continue
             loop.read(watched[-1] if watched else {})
             values = {**(evaluation() if evaluation else {}), **(watch() if watch else {})}
@@ -139,20 +155,23 @@ def fit(
                 report(len(loop.losses), {**({"loss": loop.losses[-1]} if loop.losses else {}), **values})
             result = EpochResult(ctx, epoch, tuple(loop.losses[first:]), values, step, batches)
             answers = [observer(result) for observer in observers]
+            loop.save(epoch + 1)
             if any(answer is True for answer in answers):
                 break
         loop.read(watched[-1] if watched else {})
-    if not loop.losses:
+    if not loop.losses and not start.steps:
         raise CodeError("there are no batches to train on")
-    return Fitted(loop.losses, watched, step, compile_seconds, loop.seconds / len(loop.losses))
+    return Fitted(loop.losses, watched, step, compile_seconds, loop.seconds / max(1, len(loop.losses)))
 
 
 class _Loop:
     """Runs steps, and reads their losses from time to time."""
 
     def __init__(
-        self, ctx: Context, loss: Tensor, step: Routine, history: LossHistory, report: ReportProgress
+        self, ctx: Context, loss: Tensor, step: Routine, history: LossHistory, report: ReportProgress,
+        state: TrainingState | None, start: Progress,
     ) -> None:  # fmt: skip
+        self.state, self.start = state, start
         self.ctx, self.step, self.history, self.report, self.label = ctx, step, history, report, loss.label
         self.losses: list[float] = []
         self.pending = 0  # steps whose losses are not read
@@ -160,13 +179,14 @@ class _Loop:
         self._last_read = perf_counter()
         self._chunk = 1  # steps between looks at the clock
 
-    def run(self, batches: Iterable[Mapping[str, int]], metrics: Metrics) -> None:
+    def run(self, batches: Iterable[Mapping[str, int]], epoch: int, metrics: Metrics) -> None:
         """Runs a step for each batch of an epoch."""
         iterator = iter(batches)
+        batch = self.start.batch if epoch == self.start.epoch else 0
         step = self.step
         is_complete = False
         while not is_complete:
-            count, started = min(self._chunk, CAPACITY - self.pending), perf_counter()
+            count, started = min(self._chunk, CAPACITY - self.pending, self._until_save()), perf_counter()
             done = 0
             for symbols in islice(iterator, count):
                 step(**symbols)
@@ -174,10 +194,29 @@ class _Loop:
             now = perf_counter()
             self.seconds += now - started
             self.pending += done
+            batch += done
             is_complete = done < count
             self._chunk = max(1, min(2 * self._chunk, int(_READ_SECONDS * done / (now - started))))
             if self.pending == CAPACITY or now - self._last_read > _READ_SECONDS:
                 self.read(metrics)
+            if done and self.state is not None and self.state.every and self.steps % self.state.every == 0:
+                self.save(epoch, batch)
+
+    @property
+    def steps(self) -> int:
+        """All steps, with those before the run was continued."""
+        return self.start.steps + len(self.losses) + self.pending
+
+    def _until_save(self) -> int:
+        """The number of steps to the next checkpoint."""
+        every = None if self.state is None else self.state.every
+        return CAPACITY if every is None else every - self.steps % every
+
+    def save(self, epoch: int, batch: int = 0) -> None:
+        """Saves a checkpoint, of a model without NaN."""
+        if self.state is not None:
+            self.read({})
+            self.state.save(Progress(epoch, batch, self.steps))
 
     def read(self, metrics: Metrics) -> None:
         """Reads the losses of steps since the last reading. Raises: DataError if one is NaN."""
@@ -233,13 +272,15 @@ def _steps_per_epoch(batches: Symbol | Iterable[Feed]) -> int | None:
 
 
 def _epoch_batches(
-    ctx: Context, batches: Symbol | Iterable[Feed], order: np.random.Generator | None
+    ctx: Context, batches: Symbol | Iterable[Feed], order: np.random.Generator | None, first: int
 ) -> Iterable[Mapping[str, int]]:
-    """Sets the placeholders of each batch, and yields its symbols."""
+    """Sets the placeholders of each batch from number `first` on, and yields its symbols."""
     if isinstance(batches, Symbol):
         symbols = [{batches.name: value} for value in range(batches.lo, batches.hi + 1)]
-        return symbols if order is None else [symbols[i] for i in order.permutation(len(symbols)).tolist()]
+        return (symbols if order is None else [symbols[i] for i in order.permutation(len(symbols)).tolist()])[first:]
     if order is not None:
         assert isinstance(batches, Sequence)
         batches = [batches[i] for i in order.permutation(len(batches))]
+    if not isinstance(batches, Batches):  # these continue at their position
+        batches = islice(batches, first, None)
     return (bind_feed(ctx, feed) for feed in batches)
