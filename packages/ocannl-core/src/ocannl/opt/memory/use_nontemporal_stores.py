@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ocannl.ir.accesses import alias_class, is_aligned, memory_accesses
-from ocannl.ir.loops import Body, Buf, For, If, Mode, Proc, Stmt, Store
+from ocannl.ir.loops import Body, Buf, For, If, Let, Mode, Proc, Stmt, Store
 from ocannl.opt import machine_model as machine
+from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.nests import same_objects
 
 
@@ -22,7 +23,8 @@ def use_nontemporal_stores(proc: Proc, threshold_bytes: int, min_result_bytes: i
 
     A non-temporal store bypasses the caches and does not read the line before it writes it. Arrays that the nest itself
     reads are excluded, since their lines are cached then, and so are results of at most `min_result_bytes`, which are
-    still cached when later nests read them.
+    still cached when later nests read them. Loops with much arithmetic for each cell are excluded, too: memory does not
+    limit them, and stores that arrive slowly keep the few buffers busy that combine them to lines.
     """
     min_result_bytes = machine.MIN_NONTEMPORAL_BYTES if min_result_bytes is None else min_result_bytes
     body = tuple([_use_in_nest(stmt, threshold_bytes, min_result_bytes) for stmt in proc.body])
@@ -48,6 +50,9 @@ def _mark_stores(stmt: Stmt, results: set[Buf]) -> Stmt:
     """Marks the aligned vector stores to the buffers in `results` as non-temporal."""
     match stmt:
         case For(mode=Mode.VECTORIZED, body=body):
+            work = sum(cost(inner.value).work for inner in body if isinstance(inner, Let | Store))
+            if work > machine.MAX_STREAMED_WORK:
+                return stmt
             return replace(stmt, body=tuple([_mark_vector_store(inner, stmt, results) for inner in body]))
         case For(body=body):
             return replace(stmt, body=_mark_body(body, results))
