@@ -36,3 +36,9 @@ def test_files_of_a_routine(backend: str, source: str, tmp_path: Path) -> None:
 def test_a_folder_is_a_path(tmp_path: Path) -> None:
     with pytest.raises(oc.ArgumentError, match="a folder is a path, not 3"):
         oc.Context("numpy").compile(code(), save_text=3)
+
+
+@pytest.mark.parametrize(("folder", "cause"), [("a\0b", "embedded null byte"), (__file__, "File exists")])
+def test_a_folder_that_cannot_be_written_is_reported(folder: str, cause: str) -> None:
+    with pytest.raises(oc.ArgumentError, match=f"cannot be written: {cause}"):
+        oc.Context("numpy").compile(code(), save_text=folder)

@@ -24,8 +24,12 @@ def save_text(program: Program, backend: Backend, folder: object) -> list[Path]:
     texts |= {f"{n:02}.{stage}.txt": text for n, (stage, text) in enumerate(program.stages.items())}
     texts[("source" if suffix == ".txt" else "") + suffix] = program.code.source
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
     paths = [target / f"{program.name}{'' if end.startswith('.') else '.'}{end}" for end in texts]
-    for path, text in zip(paths, texts.values(), strict=True):
-        path.write_text(text, encoding="utf-8")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for path, text in zip(paths, texts.values(), strict=True):
+            path.write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:  # ValueError for a null byte
+        cause = getattr(error, "strerror", error)
+        raise ArgumentError(f"the folder {str(folder)!r} cannot be written: {cause}") from error
     return paths

@@ -176,5 +176,5 @@ def _summary_writer(folder: str) -> Any:
 def _opened(path: str | PathLike[str]) -> TextIO:
     try:
         return Path(path).open("w", encoding="utf-8", newline="")
-    except OSError as error:
-        raise ArgumentError(f"the log {str(path)!r} cannot be written: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # ValueError for a null byte
+        raise ArgumentError(f"the log {str(path)!r} cannot be written: {getattr(error, 'strerror', error)}") from error

@@ -21,6 +21,8 @@ from ocannl.lang.fft.transforms import rfft
 from ocannl.lang.ops.concat import concat
 from ocannl.lang.ops.einsum import einsum
 
+MAX_CELLS = 2**24  # of a window; NumPy computes all of them
+
 
 def _define_window(name: str, formula: Callable[..., Any], doc: str) -> Callable[..., Tensor]:
     def window(n: int, *, periodic: bool = True, dtype: object = None, label: str | None = None) -> Tensor:
@@ -35,7 +37,7 @@ def _define_window(name: str, formula: Callable[..., Any], doc: str) -> Callable
 
     Shapes: `=> n`.
     Grad:   none.
-    Raises: CodeError unless `n` is a positive integer.
+    Raises: CodeError unless `n` is an integer from 1 to 2**24.
     """
     return window
 
@@ -51,7 +53,7 @@ def kaiser(
 
     Shapes: `=> n`.
     Grad:   none.
-    Raises: CodeError unless `n` is a positive integer and `beta` a number.
+    Raises: CodeError unless `n` is an integer from 1 to 2**24 and `beta` a number.
     """
     if is_bool(beta) or not isinstance(beta, int | float | np.number):
         raise CodeError(f"oc.fft.kaiser: `beta` must be a number, not {beta!r}"[:200])
@@ -59,8 +61,8 @@ def kaiser(
 
 
 def _window(name: str, formula: Any, n: object, periodic: bool, dtype: object, label: str | None) -> Tensor:
-    if is_bool(n) or not isinstance(n, int | np.integer) or n < 1:
-        raise CodeError(f"oc.fft.{name}: the number of cells must be a positive integer, not {n!r}"[:200])
+    if is_bool(n) or not isinstance(n, int | np.integer) or not 1 <= n <= MAX_CELLS:
+        raise CodeError(f"oc.fft.{name}: the number of cells must be an integer from 1 to 2**24, not {n!r}"[:200])
     cells = formula(int(n) + 1)[:-1] if periodic and n > 1 else formula(int(n))
     kind = precision(PRECISION.get() if dtype is None else dtype)
     return tensor(cells.astype(kind.numpy), label=label or name)

@@ -34,6 +34,8 @@ from ocannl.lang.ops.scans import cumsum
 
 MAX_RATE = 1e6
 """Of a Poisson distribution: the table of its probabilities has about 24 times the root of the rate entries."""
+MAX_BOUND = 2**21
+"""The table of a tensor of rates has as many entries for each rate."""
 _COUNT_BELOW = einsum_logic(parse("...|...->...; k => ...|...->..."))
 _COUNT_BELOW_CELL = einsum_logic(parse("...|...->...; ...|...->..., k => ...|...->..."))
 _PROBABILITIES = einsum_logic(parse("...|...->...; k; k => ...|...->..., k"))
@@ -55,7 +57,7 @@ def poisson(
 
     Shapes: those of `rate`, if it is a tensor; else from the arguments (`output=[3]`), or from use.
     Grad:   none.
-    Raises: DataError for a rate that is negative or too large, or a `bound` that is not positive; CodeError for a
+    Raises: DataError for a rate that is negative or too large, or a `bound` out of 1 to 2**21; CodeError for a
             tensor without a `bound`, or with sizes; DtypeError for a tensor of integers, or a float type.
     """
     kind = precision(sizes.pop("dtype", int32))
@@ -99,8 +101,8 @@ def _poisson_distribution(rate: Tensor, bound: int | None) -> Tensor:
     """The values of the distribution functions of the rates, along a new last output axis."""
     if bound is None:
         raise CodeError(f"oc.poisson: give `bound=`, the largest count; the rates in `{rate.label}` are not known here")
-    if is_bool(bound) or not isinstance(bound, int | np.integer) or bound < 1:
-        raise DataError(f"`bound` of oc.poisson is the largest count, at least 1, not {bound!r}"[:200])
+    if is_bool(bound) or not isinstance(bound, int | np.integer) or not 1 <= bound <= MAX_BOUND:
+        raise DataError(f"`bound` of oc.poisson is the largest count, from 1 to 2**21, not {bound!r}"[:200])
     counts = np.arange(int(bound), dtype="float64")
     factorials = np.array([math.lgamma(k + 1) for k in range(int(bound))])
 

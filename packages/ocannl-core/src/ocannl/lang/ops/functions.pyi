@@ -690,7 +690,7 @@ def nan_to_num(
     x: object, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None, label: str | None = None
 ) -> Tensor:
     """The value with NaN replaced by `nan`, and the infinities by `posinf` and `neginf`: by default, the largest and
-    the smallest finite number of the type.
+    the smallest finite number of the type. Integers have neither, and are not replaced.
     """
 
 def nanmax(x: object, spec: str | None = None, **names: Any) -> Tensor:

@@ -117,10 +117,12 @@ def _is_finite(x: Term) -> Term:
 @formula(lambda g, v, x, nan=0.0, posinf=None, neginf=None: where(_is_finite(x), g, 0.0))
 def nan_to_num(x: Term, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Term:
     """The value with NaN replaced by `nan`, and the infinities by `posinf` and `neginf`: by default, the largest and
-    the smallest finite number of the type.
+    the smallest finite number of the type. Integers have neither, and are not replaced.
 
     Grad:   `g` where the value is finite, else 0.
     """
+    if not precision_of(x).is_float:
+        return x
     largest = largest_finite(precision_of(x))
     high, low = (largest if posinf is None else posinf), (-largest if neginf is None else neginf)
     return where(ne(x, x), nan, where(eq(x, math.inf), high, where(eq(x, -math.inf), low, x)))

@@ -27,7 +27,7 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.name_mangling import Namer
-from ocannl.ir.walk import children
+from ocannl.ir.walk import Node, children
 from ocannl.opt.analysis.fusion_group import local_buffer
 from ocannl.opt.analysis.substitution import map_expr, substitute
 from ocannl.opt.schedule.loop_generation.tile_region import TileCell, TileLoops, TileRegion
@@ -133,7 +133,7 @@ class _InvariantHoister:
         varies_everywhere = len(rows) == len(self._rows) and (in_lanes or not self._region.strips)
         return None if varies_everywhere else (rows, in_lanes)
 
-    def _symbols(self, expr: Expr) -> frozenset[Sym] | None:
+    def _symbols(self, expr: Node) -> frozenset[Sym] | None:
         """Returns the symbols of an expression; None if it contains variables or accumulators. They are computed once
         for each node, since `_value` asks in every cell and at every depth."""
         key = id(expr)  # of a node of the emitted statements, which outlive this object
