@@ -16,9 +16,12 @@ from ocannl.opt.schedule.plan.register_tiles import TilePlan
 
 @dataclass(frozen=True, slots=True)
 class ReductionBlock:
-    """The group restricted to one block of the reduction, or to a sequence of blocks that `block_sym` counts."""
+    """The group restricted to one block of the reduction, or to a sequence of blocks that `block_sym` counts; `count`
+    iterations of the outermost reduction loop from `first` on."""
 
     group: FusionGroup
+    first: Affine
+    count: int
     block_sym: Sym | None = None
 
 
@@ -54,21 +57,31 @@ def block_reduction(
     (reduction,), sym, size = group.reductions, summation.levels[0][0], -(-plan.k_block // summation.unit)
     count = -(-sym.extent // size)
     if count < 2:
-        return BlockedReduction((ReductionBlock(group),), ())
+        return BlockedReduction((whole_reduction(group, plan),), ())
     partial_sums, bufs = _partial_sums(group, names)
     spill = (Store(partial_sums, Load(reduction.update.ref)),)
-    block_sym = Sym(names(sym.name), 1, count - 2)
+    block_sym, k, k_count = Sym(names(sym.name), 1, count - 2), plan.reduction_syms[0], size * summation.unit
 
-    def block(number: Affine, init: Expr, epilogue: tuple[Let | Store | Update, ...]) -> FusionGroup:
+    def block(
+        number: Affine, init: Expr, epilogue: tuple[Let | Store | Update, ...], terms: int, counter: Sym | None = None
+    ) -> ReductionBlock:
         first = number * size + sym.lo
         cond = reduction.cond & Cond((Affine.of(sym) - first, first + (size - 1) - sym))
-        return replace(group, reductions=(replace(reduction, init=init, cond=cond),), epilogue=epilogue)
+        restricted = replace(group, reductions=(replace(reduction, init=init, cond=cond),), epilogue=epilogue)
+        return ReductionBlock(restricted, number * k_count + k.lo, terms, counter)
 
-    blocks = [ReductionBlock(block(Affine(), reduction.init, spill))]
+    blocks = [block(Affine(), reduction.init, spill, k_count)]
     if block_sym.extent:
-        blocks.append(ReductionBlock(block(Affine.of(block_sym), Load(partial_sums), spill), block_sym))
-    blocks.append(ReductionBlock(block(Affine((), count - 1), Load(partial_sums), group.epilogue)))
+        blocks.append(block(Affine.of(block_sym), Load(partial_sums), spill, k_count, block_sym))
+    last = k.extent - (count - 1) * k_count
+    blocks.append(block(Affine((), count - 1), Load(partial_sums), group.epilogue, last))
     return BlockedReduction(tuple(blocks), bufs)
+
+
+def whole_reduction(group: FusionGroup, plan: TilePlan) -> ReductionBlock:
+    """Returns the only block of a reduction that is not blocked."""
+    k = plan.reduction_syms[0]
+    return ReductionBlock(group, Affine((), k.lo), k.extent)
 
 
 def _partial_sums(group: FusionGroup, names: Namer) -> tuple[Ref, tuple[Buf, ...]]:

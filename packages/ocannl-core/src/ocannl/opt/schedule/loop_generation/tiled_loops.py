@@ -22,9 +22,12 @@ from ocannl.opt.schedule.loop_generation.blocked_summation import (
     nest_levels,
     tile_summation_blocks,
 )
-from ocannl.opt.schedule.loop_generation.blocking import ReductionBlock
+from ocannl.opt.schedule.loop_generation.blocking import ReductionBlock, whole_reduction
 from ocannl.opt.schedule.loop_generation.cell_emission import emit_cells
+from ocannl.opt.schedule.loop_generation.panels import Panel, number_tiles, with_panels
+from ocannl.opt.schedule.loop_generation.scalar_loops import build_scalar_loops
 from ocannl.opt.schedule.loop_generation.tile_region import TileLoops, TileRegion, TileRows, vector_strips
+from ocannl.opt.schedule.plan.copies import copy_plan
 from ocannl.opt.schedule.plan.register_tiles import TilePlan, bounds_guards
 from ocannl.opt.simplify.simplify import simplify_expr
 
@@ -64,12 +67,28 @@ def build_tiled_loops(
         sym, size = plan.strip
         strip_sym = Sym(names(sym.name), 0, -(-plan.trip_counts[sym] // size) - 1)
         strips, strip_ranges = [loop(strip_sym, ())], {sym: (Affine.of(strip_sym) * size, size)}
+    if plan.panels:
+        tile_numbers = {**number_tiles(plan.panels, plan, names), **tile_numbers}
+        blocks = blocks or (whole_reduction(group, plan),)
     unblocked = plan.loops[: -plan.blocked_loops] if blocks else plan.loops
     untiled = [sym for sym, _ in takewhile(lambda item: not item[1] and item[0] not in strip_ranges, unblocked)]
     summation = summation or tile_summation_blocks(group, plan, names)
-    builder = _TileBuilder(group, plan, names, tile_numbers, blocks, strip_ranges, summation)
+    terms = max((block.count for block in blocks), default=0)
+    panels = tuple([Panel.of(ref, plan, terms, tile_numbers, strip_ranges, names) for ref in plan.panels])
+    builder = _TileBuilder(group, plan, names, tile_numbers, blocks, panels, strip_ranges, summation)
     body = builder.loops(plan.loops[len(untiled) :], TileRegion((), plan.vector))
-    return wrap_with_bounds([*strips, *loops_in_order(group.loops, untiled)], group.cond, body)
+    body = wrap_with_bounds([*strips, *loops_in_order(group.loops, untiled)], group.cond, body)
+    return _with_locals(body, [panel.buf for panel in panels])
+
+
+def _with_locals(body: Body, bufs: Sequence[Buf]) -> Body:
+    """Declares local arrays inside the outermost loop, of which every thread runs some iterations."""
+    declarations = tuple(map(Local, bufs))
+    match body:
+        case (For() as outermost,) if bufs:
+            return (replace(outermost, body=(*declarations, *outermost.body)),)
+        case _:
+            return (*declarations, *body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +98,17 @@ class _TileBuilder:
     names: Namer
     tile_numbers: Mapping[Sym, Sym]
     blocks: tuple[ReductionBlock, ...]
+    panels: tuple[Panel, ...]
     strip_ranges: Mapping[Sym, tuple[Affine, int]]  # of a strip-mined loop: first iteration and trip count of a strip
     summation: SummationBlocks | None  # of the reduction
+    tile_of: Callable[[TileRegion], Body] | None = None  # builds other code than the tile of the group
 
     # ------------------------------------------------------------------------------------------------------ the regions
 
     def loops(self, loops: tuple[tuple[Sym, int], ...], region: TileRegion) -> Body:
         """Builds the nested loops around the tile."""
         if not loops:
-            return self.tile(region)
+            return self.tile(region) if self.tile_of is None else self.tile_of(region)
         if len(loops) == self.plan.blocked_loops and self.blocks:
             return tuple(chain.from_iterable([self.block(block, loops, region) for block in self.blocks]))
         (sym, size), *inner = loops
@@ -108,12 +129,28 @@ class _TileBuilder:
         return self.tile_loop(sym, size or 1, tile_at)
 
     def block(self, block: ReductionBlock, loops: tuple[tuple[Sym, int], ...], region: TileRegion) -> Body:
-        builder = replace(self, group=block.group, blocks=())
-        if block.block_sym is None:
-            return builder.loops(loops, region)
-        sym = Sym(self.names(block.block_sym.name), block.block_sym.lo, block.block_sym.hi)
-        values = {**region.values, block.block_sym: Affine.of(sym)}
-        return (loop(sym, builder.loops(loops, replace(region, values=values))),)
+        cells = {panel.source: panel.cell(block, self.plan, self.tile_numbers) for panel in self.panels}
+        builder = replace(self, group=with_panels(block.group, cells), blocks=())
+        sym = None
+        if block.block_sym is not None:
+            sym = Sym(self.names(block.block_sym.name), block.block_sym.lo, block.block_sym.hi)
+            region = replace(region, values={**region.values, block.block_sym: Affine.of(sym)})
+        fills = chain.from_iterable([self.fill(panel, block, region) for panel in self.panels])
+        body = (*fills, *builder.loops(loops, region))
+        return body if sym is None else (loop(sym, body),)
+
+    def fill(self, panel: Panel, block: ReductionBlock, region: TileRegion) -> Body:
+        """Builds the loops that copy a part of an operand to its panel."""
+
+        def copy(tile: TileRegion) -> Body:
+            copied = panel.copy(block, self.plan, self.tile_numbers, tile, self.names)
+            match copy_plan(copied, self.plan.lanes):
+                case TilePlan() as plan:
+                    return build_tiled_loops(copied, plan, self.names)
+                case plan:
+                    return build_scalar_loops(copied, plan, self.names)
+
+        return replace(self, blocks=(), tile_of=copy).loops(panel.block_loops, region)
 
     def tile_loop(self, sym: Sym, size: int, tile_at: Callable[[Affine, int], Body]) -> Body:
         """Builds a loop over `tile_at(first, count)` for full tiles, with a partial tile for the remainder."""

@@ -31,7 +31,8 @@ class TilePlan:
         lanes: Lanes per vector.
         vectors: Vectors per tile along `vector`.
         transposed_loop: A tile loop with unit stride where `vector` is strided: tiles are transposed in registers.
-        packed_operands: Operands that are copied to buffers which tiles read contiguously.
+        packed_operands: Operands that are copied, as a whole, to buffers which tiles read contiguously.
+        panels: Operands of which every cache block copies the part that it reads to local memory.
         k_block: Reduction iterations per cache block, along the outermost reduction loop; 0 disables blocking.
         blocked_loops: The number of innermost parallel loops that run inside a cache block.
         strip: A strip-mined loop of `loops`, and its trip count per strip; the strips are the outermost loop.
@@ -44,6 +45,7 @@ class TilePlan:
     vectors: int
     transposed_loop: Sym | None = None
     packed_operands: tuple[Ref, ...] = ()
+    panels: tuple[Ref, ...] = ()
     k_block: int = 0
     blocked_loops: int = 1
     strip: tuple[Sym, int] | None = None
