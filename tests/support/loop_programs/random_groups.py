@@ -41,7 +41,7 @@ from ocannl.opt.analysis.nests import as_statement, bound_names
 from ocannl.opt.schedule.loop_generation import build_loops, pack_operands
 from ocannl.opt.schedule.plan import Plan, ScalarPlan, TilePlan
 from ocannl.opt.schedule.plan.loop_order import can_reorder
-from ocannl.opt.schedule.plan.packing import can_block, packable_operands
+from ocannl.opt.schedule.plan.packing import can_block, packable_operands, panel_loops
 from ocannl.opt.schedule.plan.register_tiles import bounds_guards
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE, ReductionPlan
 
@@ -113,10 +113,12 @@ def tiled_plan(random: Random, group: FusionGroup) -> TilePlan | None:
     made = TilePlan((*order, *tiles), tuple(reduced), vector, lanes, vectors, across)
     if can_reorder(group, made) and random.random() < 0.5:
         made = _arranged(random, made)
-    panels = tuple([ref for ref in packable_operands(group, made) if random.random() < 0.3])
+    packed = tuple([ref for ref in packable_operands(group, made) if random.random() < 0.3])
     block = random.randint(1, reduced[0].extent + 1) if can_block(group, made) and random.random() < 0.3 else 0
-    inside = random.randint(1, len(made.loops)) if block else 1
-    return replace(made, packed_operands=panels, k_block=block, blocked_loops=inside)
+    made = replace(made, k_block=block, blocked_loops=random.randint(1, max(1, len(made.loops))))
+    packable = [ref for ref in packable_operands(group, made) if ref not in packed and panel_loops(ref, made)]
+    panels = tuple([ref for ref in packable if made.reduction_syms and random.random() < 0.5])
+    return replace(made, packed_operands=packed, panels=panels)
 
 
 def _arranged(random: Random, plan: TilePlan) -> TilePlan:

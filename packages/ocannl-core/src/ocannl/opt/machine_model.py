@@ -14,6 +14,7 @@ from __future__ import annotations
 from math import prod
 
 from ocannl.ir import work
+from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 
 # --- scalar operations -----------------------------------------------------------------------------------------------
 
@@ -34,7 +35,6 @@ L1_ELEMENTS = 1 << 13  # float32 elements in an L1 cache of 32 KiB
 L1_MIN_ASSOCIATIVITY = 4  # lower bound on the associativity of L1 caches
 CONFLICT_STRIDE_BYTES = 1 << 12  # addresses at this distance map to the same set of the L1 cache
 LINE_FILL_LOADS = 2  # loads that could execute while a line is filled from L2
-PRIVATE_MISS_LINE_CYCLES = 1.0  # per line from beyond the private cache of a core, with hardware prefetching
 LLC_LINE_CYCLES = 3.0  # per line from the shared cache, in estimates of loop orders
 DRAM_LINE_CYCLES = 8.0  # per line from memory, in estimates of loop orders
 SHORT_RUN_CYCLES = 16.0  # additional cycles per line from memory if the next tile does not continue the run
@@ -44,7 +44,10 @@ MIN_INDICES_PER_BLOCK, MAX_INDICES_PER_BLOCK = 64, 2048  # that are computed bef
 MAX_HIDDEN_SCALAR_OPS = 100  # scalar operations of a row that take no time beside the vectors of the row
 MEMORY_BYTES_PER_CYCLE = 32  # bandwidth beyond the L1 cache
 FAR_ELEMENT_CYCLES = 0.5  # to read and write an element of an array larger than the private cache
-COPY_ELEMENT_CYCLES = 1.0  # to copy an element into a packed operand
+COPY_ELEMENT_CYCLES = 0.25  # to copy an element into a panel
+OVERLAPPED_MISSES = 4  # misses of caches and TLBs that a tile waits for at the same time
+PANEL_PREFETCH_ITERATIONS = 16  # of the reduction, ahead of which vectors of a panel are fetched to L1
+MAX_PANEL_BYTES = MAX_LOCAL_BYTES // 2  # of all panels of a cache block
 OPERAND_CACHE_DIVISOR = 2  # reused operands may occupy half of the private cache; streaming data needs the other half
 BLOCK_CACHE_DIVISOR = 4  # a k-block may occupy a quarter of the private cache; other operands pass through it, too
 
@@ -89,7 +92,7 @@ IMBALANCE_WEIGHT = 0.15  # weight of load imbalance in the cost of a tile
 MIN_L2_TILE_ROWS = 6  # rows from which on a tile reuses operands enough to read them from L2
 MIN_REDUCTION_PER_BLOCK = 256  # terms of a k-block, which amortize storing and reloading the partial sums
 MIN_OPERAND_REUSE = 8  # tiles that read a k-block, which amortize storing the partial sums
-MIN_OUTER_TRIPS = 16  # trip count of the outermost loop after reordering, so that threads can share it
+MIN_OUTER_TRIPS = 8  # trip count of the outermost loop after reordering, so that threads can share it
 MAX_PERMUTED_LOOPS = 4  # loops of which all permutations are evaluated (24)
 STRIP_SIZES = (2, 4, 8, 16, 32, 64)  # candidate numbers of tiles per strip
 MIN_LOOP_ORDER_SAVING = 0.05  # savings of a loop order, relative to the arithmetic cycles

@@ -93,7 +93,10 @@ def seen() -> Counter[str]:
                 features.update([f"{len(plan.tile_sizes)} tiles"])
                 features.update(["partial sums" if plan.vector in plan.reduction_syms else "outputs"])
                 features.update(["packed operands"] if plan.packed_operands else [])
+                features.update(["panels"] if plan.panels else [])
+                features.update(["panels in strips"] if plan.panels and plan.strip else [])
                 features.update(["blocks"] if plan.k_block else [])
+                features.update(["panels in blocks"] if plan.panels and plan.k_block else [])
                 proc = with_scheduled_group(sample.proc(fusion_group.stmt()), fusion_group, plan)
                 loops = [s for s in walk(proc.body) if isinstance(s, For)]
                 features.update(loop.mode.value for loop in loops)
@@ -107,6 +110,7 @@ def seen() -> Counter[str]:
     "0 reduced by add", "1 reduced by max", "1 reduced by mul", "1 final", "2 final", "3 final", "4 final",
     "Let", "Store", "Update", "guarded group", "guarded reduction", "choice", "in place", "ScalarPlan",
     "TilePlan", "0 tiles", "1 tiles", "2 tiles", "3 tiles", "partial sums", "outputs", "packed operands", "blocks",
+    "panels", "panels in strips", "panels in blocks",
     "vectorized", "unrolled", "odd lanes",
 ])  # fmt: skip
 def test_every_feature_occurs(seen: Counter[str], feature: str) -> None:

@@ -45,6 +45,7 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffe
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.opt.schedule.plan import ScalarPlan, TilePlan, model_plan
+from ocannl.opt.schedule.plan.packing import block_trip_counts, panel_loops
 from ocannl.opt.schedule.plan.register_tiles import best_tile_plan, load_imbalance
 
 SSE, AVX, AVX512 = (Capabilities(vector_bytes=size, vector_registers=16 + size // 64 * 16) for size in (16, 32, 64))
@@ -266,10 +267,43 @@ def planes_in_lines() -> Example:
     return group, TilePlan(((b, 0), (k, 4), (i, 4), (j, 0)), (), i, 4, 1, transposed_loop=k)
 
 
+def columns_in_panels() -> Example:
+    """With a partial tile at the end."""
+    group, (i, j, k) = product(5, 12, 3)
+    return group, TilePlan(((j, 8), (i, 2)), (k,), j, 4, 2, panels=_second_operand(group))
+
+
+def strips_in_panels() -> Example:
+    """Strips of two tiles, of which the last one has only part of a tile."""
+    group, (i, j, k) = product(4, 19, 11)
+    panels, strip = _second_operand(group), (j, 2)
+    return group, TilePlan(((i, 2), (j, 4)), (k,), j, 4, 1, panels=panels, k_block=4, blocked_loops=2, strip=strip)
+
+
+def rows_in_panels() -> Example:
+    """Panels of both operands: one is copied for a block, the other one for a row of tiles."""
+    group, (i, j, k) = product(4, 8, 6)
+    operands = tuple(loads(group.reductions[0].update.value))
+    return group, TilePlan(((i, 2), (j, 4)), (k,), j, 4, 1, panels=operands, blocked_loops=2)
+
+
+def transposed_panels() -> Example:
+    """The operand is contiguous along the reduction: tiles are transposed in registers."""
+    i, j, k = sym("i", 4), sym("j", 8), sym("k", 8)
+    value = apply("mul", load(buf("a", 4, 8), i, k), load(buf("b", 8, 8), j, k))
+    reduction, total = reduce_over((k,), value, num(0))
+    group = group_over((i, j), Store(ref(out("y", 4, 8), i, j), total), reductions=(reduction,))
+    return group, TilePlan(((j, 4), (i, 2)), (k,), j, 4, 1, panels=_second_operand(group))
+
+
+def _second_operand(group: FusionGroup) -> tuple[Ref, ...]:
+    return tuple(loads(group.reductions[0].update.value))[1:]
+
+
 EXAMPLES: list[Callable[[], Example]] = [
     columns, remainders, dot_form, tail, map_in_place, hoisted, not_over_an_unrolled_row, guards, largest, apart,
     long_tail, panels, blocks, blocks_in_place, blocks_of_what_terms_read,
-    stretches, blocks_outside, planes_in_lines,
+    stretches, blocks_outside, planes_in_lines, columns_in_panels, strips_in_panels, rows_in_panels, transposed_panels,
 ]  # fmt: skip
 
 
@@ -367,28 +401,37 @@ def test_maps_are_vectorized_along_contiguous_axes() -> None:
     assert chosen(group_over((i, j), Store(ref(y, j, i), load(x, j, i))), AVX).vector is i
 
 
-def test_conflicting_operands_are_packed() -> None:
-    """Lines at power-of-two distances map to few cache sets."""
+def test_scattered_operands_are_copied_to_panels() -> None:
+    """Rows of an operand on many pages exceed the first TLB; lines at power-of-two distances share few cache sets."""
     round_group, (_, j, k) = product(1024, 1024, 1024)
-    operands = chosen(round_group, AVX512).packed_operands
+    operands = chosen(round_group, AVX512).panels
     assert [(operand.buf.name, operand.stride(j), operand.stride(k)) for operand in operands] == [("b", 1, 1024)]
-    padded, _ = product(1024, 1040, 1024)
-    assert not chosen(padded, AVX512).packed_operands
-    few, _ = product(24, 1024, 1024)  # tiles that reuse it
-    assert not chosen(few, AVX512).packed_operands
-    small, _ = product(1024, 1024, 128)
-    assert not chosen(small, AVX512).packed_operands
+    assert chosen(product(1024, 1040, 1024)[0], AVX512).panels
+    assert not chosen(product(4, 1024, 1024)[0], AVX512).panels  # no other tile reads it
+    assert not chosen(product(1024, 64, 64)[0], AVX512).panels  # on few pages
+    large_pages = replace(AVX512, cpu=replace(AVX512.cpu, page_bytes=1 << 21))
+    assert not chosen(product(1024, 1040, 256)[0], large_pages).panels
+
+
+def test_a_panel_of_rows_is_copied_inside_the_loop_over_them() -> None:
+    """An operand that is contiguous along rows of tiles, not along the reduction."""
+    i, j, k = sym("i", 768), sym("j", 3072), sym("k", 256)
+    reduction, total = reduce_over((k,), apply("mul", load(buf("a", 256, 768), k, i), load(buf("b", 256, 3072), k, j)),
+                                   num(0))  # fmt: skip
+    plan = chosen(group_over((i, j), Store(ref(out("y", 768, 3072), i, j), total), reductions=(reduction,)), AVX512)
+    shares = {ref.buf.name: panel_loops(ref, plan) for ref in plan.panels}
+    assert shares == {"a": 1, "b": 2} and [sym for sym, _ in plan.loops] == [i, j]
 
 
 def test_long_reductions_of_large_products_are_blocked() -> None:
-    """Reused operands take a quarter of the private cache, and blocks have about equal lengths."""
-    group, (_, j, _) = product(1024, 1024, 5000)
+    """The panels of a block take a quarter of the private cache, and blocks have about equal lengths."""
+    group, (_, j, k) = product(1024, 1024, 5000)
     plan = chosen(group, AVX512)
-    ((first, size), *_) = plan.loops
-    assert first is j and plan.k_block * size * 4 <= AVX512.cpu.l2.size_bytes // 4
+    columns = block_trip_counts(plan).get(j, 1) * plan.tile_sizes[j]
+    assert [ref.stride(k) for ref in plan.panels] == [1024]
+    assert 0 < plan.k_block * columns * 4 <= AVX512.cpu.l2.size_bytes // 4
     assert plan.k_block * -(-5000 // plan.k_block) - 5000 < 5000 // plan.k_block
-    for sizes in ((1024, 1024, 1024), (24, 1024, 5000)):
-        assert not chosen(product(*sizes)[0], AVX512).k_block
+    assert not chosen(product(1024, 1024, 1024)[0], AVX512).k_block
 
 
 def _with_l2(size_bytes: int) -> Cpu:

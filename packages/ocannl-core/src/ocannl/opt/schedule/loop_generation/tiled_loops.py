@@ -10,13 +10,13 @@ from math import prod
 from operator import and_
 
 from ocannl.ir.affine import Affine, Bound, Cond, Sym
-from ocannl.ir.loops import Body, Buf, Const, For, If, Load, Local, Mode, Ref, Store, Update, loop
+from ocannl.ir.loops import Body, Buf, Const, For, If, Load, Local, Mode, Prefetch, Ref, Stmt, Store, Update, loop
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import neutral_element
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
-from ocannl.opt.analysis.nests import loops_in_order, split_condition, wrap_in_loops, wrap_with_bounds
+from ocannl.opt.analysis.nests import loads, loops_in_order, split_condition, wrap_in_loops, wrap_with_bounds
 from ocannl.opt.schedule.loop_generation.blocked_summation import (
     SummationBlocks,
     nest_levels,
@@ -101,17 +101,21 @@ class _TileBuilder:
     panels: tuple[Panel, ...]
     strip_ranges: Mapping[Sym, tuple[Affine, int]]  # of a strip-mined loop: first iteration and trip count of a strip
     summation: SummationBlocks | None  # of the reduction
-    tile_of: Callable[[TileRegion], Body] | None = None  # builds other code than the tile of the group
+    block: ReductionBlock | None = None  # whose loops are built
 
     # ------------------------------------------------------------------------------------------------------ the regions
 
     def loops(self, loops: tuple[tuple[Sym, int], ...], region: TileRegion) -> Body:
         """Builds the nested loops around the tile."""
         if not loops:
-            return self.tile(region) if self.tile_of is None else self.tile_of(region)
+            return self.tile(region)
         if len(loops) == self.plan.blocked_loops and self.blocks:
-            return tuple(chain.from_iterable([self.block(block, loops, region) for block in self.blocks]))
+            return tuple(chain.from_iterable([self.block_at(block, loops, region) for block in self.blocks]))
         (sym, size), *inner = loops
+        fills: Body = ()
+        if self.block is not None:
+            panels = [panel for panel in self.panels if panel.inner_loops == len(loops)]
+            fills = tuple(chain.from_iterable([self.fill(panel, self.block, region) for panel in panels]))
 
         def tile_at(first: Affine, count: int) -> Body:
             tile_region = region
@@ -126,31 +130,28 @@ class _TileBuilder:
                 tile_region = replace(tile_region, rows=(*tile_region.rows, TileRows(sym, first, count)))
             return self.loops(tuple(inner), tile_region)
 
-        return self.tile_loop(sym, size or 1, tile_at)
+        return (*fills, *self.tile_loop(sym, size or 1, tile_at))
 
-    def block(self, block: ReductionBlock, loops: tuple[tuple[Sym, int], ...], region: TileRegion) -> Body:
+    def block_at(self, block: ReductionBlock, loops: tuple[tuple[Sym, int], ...], region: TileRegion) -> Body:
         cells = {panel.source: panel.cell(block, self.plan, self.tile_numbers) for panel in self.panels}
-        builder = replace(self, group=with_panels(block.group, cells), blocks=())
+        builder = replace(self, group=with_panels(block.group, cells), blocks=(), block=block)
         sym = None
         if block.block_sym is not None:
             sym = Sym(self.names(block.block_sym.name), block.block_sym.lo, block.block_sym.hi)
             region = replace(region, values={**region.values, block.block_sym: Affine.of(sym)})
-        fills = chain.from_iterable([self.fill(panel, block, region) for panel in self.panels])
-        body = (*fills, *builder.loops(loops, region))
+        body = builder.loops(loops, region)
         return body if sym is None else (loop(sym, body),)
 
     def fill(self, panel: Panel, block: ReductionBlock, region: TileRegion) -> Body:
         """Builds the loops that copy a part of an operand to its panel."""
-
-        def copy(tile: TileRegion) -> Body:
-            copied = panel.copy(block, self.plan, self.tile_numbers, tile, self.names)
-            match copy_plan(copied, self.plan.lanes):
+        body: Body = ()
+        for copy in panel.copies(block, self.plan, self.tile_numbers, region, self.strip_ranges, self.names):
+            match copy_plan(copy, self.plan.lanes):
                 case TilePlan() as plan:
-                    return build_tiled_loops(copied, plan, self.names)
+                    body += build_tiled_loops(copy, plan, self.names)
                 case plan:
-                    return build_scalar_loops(copied, plan, self.names)
-
-        return replace(self, blocks=(), tile_of=copy).loops(panel.block_loops, region)
+                    body += build_scalar_loops(copy, plan, self.names)
+        return body
 
     def tile_loop(self, sym: Sym, size: int, tile_at: Callable[[Affine, int], Body]) -> Body:
         """Builds a loop over `tile_at(first, count)` for full tiles, with a partial tile for the remainder."""
@@ -205,9 +206,26 @@ class _TileBuilder:
         init = emit_cells(region, (Store(reduction.update.ref, reduction.init),), self.names, accs)
 
         def term(term_region: TileRegion, update: Update, target: Buf) -> Body:
-            return emit_cells(term_region, (update,), self.names, {reduction.acc: target})
+            cells = emit_cells(term_region, (update,), self.names, {reduction.acc: target})
+            return (*self.prefetches(term_region, update), *cells)
 
         return (*init, *self.reduction_loops(region, reduction, acc, region, term))
+
+    def prefetches(self, region: TileRegion, update: Update) -> Body:
+        """Builds prefetches of the panel vectors that a later iteration of the innermost reduction loop reads."""
+        if not self.panels:
+            return ()
+        k, panels = self.plan.reduction_syms[-1], {panel.buf for panel in self.panels}
+        rows = {row.sym: row.first for row in region.rows}
+        body: list[Stmt] = []
+        for ref in dict.fromkeys(loads(update.value)):
+            if ref.buf not in panels or ref.stride(region.vector) != 1:
+                continue
+            for strip, vector in [(part, n) for part in region.strips for n in range(part.vectors)]:
+                values = {**region.values, **rows, region.vector: strip.first + vector * strip.lanes}
+                cell = Ref(ref.buf, tuple([index.substitute(values) for index in ref.indices]))
+                body.append(Prefetch(cell, machine.PANEL_PREFETCH_ITERATIONS * ref.stride(k)))
+        return tuple(body)
 
     def vector_over_reduction(self, region: TileRegion, reduction: Reduction, total: Buf) -> Body:
         """Builds a reduction whose lanes are partial sums of one output cell."""

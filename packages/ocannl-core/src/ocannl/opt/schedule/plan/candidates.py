@@ -14,8 +14,8 @@ from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.schedule.plan.cost_model import tiles_by_cost
-from ocannl.opt.schedule.plan.loop_order import order_loops
-from ocannl.opt.schedule.plan.packing import add_packing_and_blocking, packable_operands
+from ocannl.opt.schedule.plan.loop_order import order_loops, with_default_blocks
+from ocannl.opt.schedule.plan.packing import packable_operands
 from ocannl.opt.schedule.plan.register_tiles import (
     TilePlan,
     best_tile_plan,
@@ -40,7 +40,7 @@ def candidate_plans(
     candidates = {best: None}
     variants = chain(_loop_order_variants(tile_plan), _tile_variants(group, tile_plan, capabilities))
     equal = (variant for variant in variants if rounding_class(group, variant) == rounding)
-    packed = (add_packing_and_blocking(group, variant, cpu) for variant in equal)
+    packed = (with_default_blocks(group, variant, cpu) for variant in equal)
     for plan in chain(_packing_variants(group, best), packed):
         if len(candidates) == limit:
             break

@@ -1,5 +1,5 @@
-"""Loop interchange and strip-mining of tile loops, by estimated traffic from the shared cache and from memory
-(compare Wolf and Lam 1991)."""
+"""Loop interchange, strip-mining and cache blocks of tile loops, by the estimated cycles that they wait for caches and
+memory (compare Wolf and Lam 1991)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from math import prod
 
 from ocannl.ir.affine import Sym
 from ocannl.ir.cpu import Cpu
-from ocannl.ir.loops import Update
+from ocannl.ir.loops import Ref, Update
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
-from ocannl.opt.schedule.plan.packing import add_cache_blocking, add_packing_and_blocking
+from ocannl.opt.schedule.plan.access_cost import copy_cycles, line_cycles, tile_runs
+from ocannl.opt.schedule.plan.packing import can_block, panel_loops, with_cache_blocks
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
 
 LoopOrder = tuple[tuple[Sym, int], ...]
@@ -27,28 +28,37 @@ def can_reorder(group: FusionGroup, plan: TilePlan) -> bool:
 
 
 def order_loops(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
-    """Returns the plan with the best loop order, and with packing and blocking chosen for this order."""
-    return add_packing_and_blocking(group, _best_order(group, plan, cpu), cpu)
-
-
-def _best_order(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
-    """Returns the plan with the loop order and strip of least memory traffic, if the savings are significant."""
+    """Returns the plan with the loop order, strip, cache blocks and panels that wait least for memory, if the savings
+    are significant."""
     if plan.transposed_loop is not None and not group.reductions:
         return _order_transpose(group, plan)
+    default = with_default_blocks(group, plan, cpu)
     trip_counts = plan.trip_counts
     if not can_reorder(group, plan) or not 2 <= len(trip_counts) <= machine.MAX_PERMUTED_LOOPS:
-        return plan
+        return default
     cycles = prod(s.extent for s in (*group.syms, *plan.reduction_syms)) / plan.lanes / 2
-    default_cost = _memory_traffic(group, plan, tuple(trip_counts.items()), cpu)
+    default_cost = _waiting_cycles(group, default, cpu)
     if default_cost < machine.MIN_LOOP_ORDER_SAVING * cycles:
-        return plan
-    best_cost, best = default_cost, plan
-    for candidate, order in _candidate_orders(plan):
-        cost = _memory_traffic(group, candidate, order, cpu)
-        if cost < best_cost:
-            best_cost, best = cost, candidate
+        return default
+    costs = ((_waiting_cycles(group, candidate, cpu), candidate) for candidate in _candidates(group, plan, cpu))
+    best_cost, best = min(costs, key=lambda cost: cost[0], default=(default_cost, default))
     is_significant = default_cost - best_cost > machine.MIN_LOOP_ORDER_SAVING * cycles
-    return best if is_significant and best_cost < machine.MAX_LOOP_ORDER_COST_RATIO * default_cost else plan
+    return best if is_significant and best_cost < machine.MAX_LOOP_ORDER_COST_RATIO * default_cost else default
+
+
+def with_default_blocks(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
+    """Returns the plan with cache blocks inside its outermost loop, of which threads take iterations."""
+    return min(_blocked(group, plan, cpu), key=lambda candidate: _waiting_cycles(group, candidate, cpu), default=plan)
+
+
+def _blocked(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> Iterator[TilePlan]:
+    """Yields the plan with cache blocks around each number of inner loops."""
+    loops = len(plan.loops) - (plan.strip is None)
+    if not can_block(group, plan) or not loops:
+        yield plan
+        return
+    for blocked_loops in range(loops, 0, -1):
+        yield with_cache_blocks(group, plan, cpu, blocked_loops)
 
 
 def _order_transpose(group: FusionGroup, plan: TilePlan) -> TilePlan:
@@ -92,18 +102,49 @@ def _operands(group: FusionGroup, plan: TilePlan) -> list[_Operand]:
     return operands
 
 
-def _memory_traffic(group: FusionGroup, plan: TilePlan, order: LoopOrder, cpu: Cpu) -> float:
-    """Estimates the cycles for traffic from the shared cache and from memory, after `add_cache_blocking`."""
-    plan = add_cache_blocking(group, plan, cpu)
+def _waiting_cycles(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> float:
+    """Estimates the cycles of a plan that are not arithmetic: traffic from the shared cache and from memory, scattered
+    lines, and copies."""
+    if not group.reductions:
+        return 0.0
+    outside, inside = _loop_levels(plan)
+    order = (*outside, *inside)
     operands = _operands(group, plan)
-    if plan.k_block:
-        k, n = plan.reduction_syms[0], len(order) - plan.blocked_loops
-        order = (*order[:n], (k, -(-k.extent // plan.k_block)), *order[n:])
     operand_cache_bytes = cpu.l2.size_bytes // machine.OPERAND_CACHE_DIVISOR
     llc_bytes = _cache_fill_bytes(operands, order, operand_cache_bytes)
     dram_bytes = _cache_fill_bytes(operands, order, cpu.streaming_threshold_bytes)
     cost = machine.LLC_LINE_CYCLES * llc_bytes + machine.DRAM_LINE_CYCLES * dram_bytes
-    return (cost + machine.SHORT_RUN_CYCLES * _short_run_bytes(group, order, cpu)) / machine.LINE_BYTES
+    cost += machine.SHORT_RUN_CYCLES * _short_run_bytes(group, order, cpu)
+    return cost / cpu.line_bytes + sum(
+        _access_cycles(ref, plan, order, cpu) for ref in dict.fromkeys(loads(group.reductions[0].update.value))
+    )
+
+
+def _loop_levels(plan: TilePlan) -> tuple[LoopOrder, LoopOrder]:
+    """Returns the loops outside of cache blocks and inside, with their trip counts."""
+    trip_counts, strips = plan.trip_counts, ()
+    if plan.strip is not None:
+        sym, size = plan.strip
+        strips, trip_counts[sym] = ((sym, -(-trip_counts[sym] // size)),), size
+    loops = tuple([(sym, trip_counts[sym]) for sym, _ in plan.loops])
+    blocks: LoopOrder = ()
+    if plan.k_block:
+        k = plan.reduction_syms[0]
+        blocks = ((k, -(-k.extent // plan.k_block)),)
+    outside = len(loops) - plan.blocked_loops
+    return (*strips, *loops[:outside], *blocks), loops[outside:]
+
+
+def _access_cycles(ref: Ref, plan: TilePlan, order: LoopOrder, cpu: Cpu) -> float:
+    """Returns the cycles for scattered lines of an operand, or for the copies to its panel."""
+    if ref in plan.panels:
+        copied = order[: len(order) - panel_loops(ref, plan)]
+        tiles = prod(count for sym, count in order[len(copied) :] if ref.stride(sym))
+        return copy_cycles(ref, plan, cpu) * tiles * prod(count for _, count in copied)
+    runs, visits = tile_runs(ref, plan), prod(count for _, count in order)
+    if order and not ref.stride(order[-1][0]) and runs.occupied_bytes(cpu.l1) <= cpu.l1.size_bytes // 2:
+        visits //= order[-1][1]
+    return line_cycles(ref, plan, cpu) * visits
 
 
 def _short_run_bytes(group: FusionGroup, order: LoopOrder, cpu: Cpu) -> int:
@@ -138,20 +179,18 @@ def _cache_fill_bytes(operands: Sequence[_Operand], order: LoopOrder, cache_byte
     return sum(filled)
 
 
-def _candidate_orders(plan: TilePlan) -> Iterator[tuple[TilePlan, LoopOrder]]:
+def _candidates(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> Iterator[TilePlan]:
     """Yields plans with permuted and strip-mined loops whose outermost loop is long enough to be parallelized."""
     trip_counts = plan.trip_counts
     min_trip_count = min(machine.MIN_OUTER_TRIPS, next(iter(trip_counts.values())))
     for loops in permutations(plan.loops):
         if not loops[-1][1]:
             continue
-        order = tuple([(sym, trip_counts[sym]) for sym, _ in loops])
         candidate = replace(plan, loops=loops)
-        if order[0][1] >= min_trip_count:
-            yield candidate, order
+        if trip_counts[loops[0][0]] >= min_trip_count:
+            yield from _blocked(group, candidate, cpu)
         for strip_sym, _ in loops[1:]:
             for size in machine.STRIP_SIZES:
                 strips = -(-trip_counts[strip_sym] // size)
                 if min_trip_count <= strips and 1 < strips < trip_counts[strip_sym]:
-                    inner = tuple([(sym, size if sym is strip_sym else count) for sym, count in order])
-                    yield replace(candidate, strip=(strip_sym, size)), ((strip_sym, strips), *inner)
+                    yield from _blocked(group, replace(candidate, strip=(strip_sym, size)), cpu)

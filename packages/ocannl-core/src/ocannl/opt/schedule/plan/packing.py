@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import gcd, prod
+from math import prod
 
 from ocannl.ir.accesses import alias_class, always_in_bounds
+from ocannl.ir.affine import Sym
 from ocannl.ir.cpu import Cpu
 from ocannl.ir.loops import Ref, When
 from ocannl.ir.projections import is_injective
@@ -14,14 +15,8 @@ from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
+from ocannl.opt.schedule.plan.access_cost import copy_cycles, line_cycles
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
-
-
-def add_packing_and_blocking(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
-    """Packs operands that would thrash the private cache, because strided lines collide in few sets, and blocks the
-    reduction where reused operands exceed this cache. Neither changes the order of summation."""
-    packed = tuple([ref for ref in packable_operands(group, plan) if _is_packing_profitable(ref, plan, cpu)])
-    return replace(add_cache_blocking(group, plan, cpu), packed_operands=packed)
 
 
 def packable_operands(group: FusionGroup, plan: TilePlan) -> Iterator[Ref]:
@@ -48,51 +43,63 @@ def can_block(group: FusionGroup, plan: TilePlan) -> bool:
     return bool(group.reductions and over_outputs and len(plan.tile_sizes) > 1 and group.cond.is_true)
 
 
-def add_cache_blocking(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
-    """Blocks the outermost reduction loop so that operands reused by the inner tile loops stay in the private cache.
+def with_cache_blocks(group: FusionGroup, plan: TilePlan, cpu: Cpu, blocked_loops: int) -> TilePlan:
+    """Returns the plan with cache blocks around its innermost `blocked_loops` loops.
 
-    Returns the plan unchanged unless blocks have at least `MIN_REDUCTION_PER_BLOCK` terms, their operands are reused by
-    at least `MIN_OPERAND_REUSE` tiles, and there are at least two blocks.
+    Operands that several tiles of a block read from scattered lines are copied to panels. The outermost reduction loop
+    is blocked so that what the tiles of a block share stays in the private cache; it is not blocked if blocks had less
+    than `MIN_REDUCTION_PER_BLOCK` terms or were shared by less than `MIN_OPERAND_REUSE` tiles. The order of summation
+    does not change.
     """
     if not can_block(group, plan):
         return plan
-    k, *inner_syms = plan.reduction_syms
+    plan = replace(plan, blocked_loops=blocked_loops, panels=(), k_block=0)
     (reduction,) = group.reductions
-    tile_sizes, trip_counts = plan.tile_sizes, plan.trip_counts
-    loops = list(trip_counts)
-    reused = [ref for ref in dict.fromkeys(loads(reduction.update.value)) if ref.stride(k)]
-    blocked_loops = 0
-    for sym in reversed(loops[1:]):
-        invariant = [ref for ref in reused if not ref.stride(sym)]
-        if not invariant:
-            break
-        reused, blocked_loops = invariant, blocked_loops + 1
-
-    def bytes_per_iteration(ref: Ref) -> int:
-        cells = prod(tile_sizes[sym] for sym in tile_sizes if ref.stride(sym))
-        return cells * prod(sym.extent for sym in inner_syms if ref.stride(sym)) * ref.buf.precision.nbytes
-
-    k_block = cpu.l2.size_bytes // machine.BLOCK_CACHE_DIVISOR // max(1, sum(map(bytes_per_iteration, reused)))
+    shared = [ref for ref in dict.fromkeys(loads(reduction.update.value)) if panel_loops(ref, plan)]
+    packable = set(packable_operands(group, plan))
+    panels = tuple([ref for ref in shared if ref in packable and _is_panel_profitable(ref, plan, cpu)])
+    k, *inner_syms = plan.reduction_syms
+    limit = min(cpu.l2.size_bytes // machine.BLOCK_CACHE_DIVISOR, machine.MAX_PANEL_BYTES)
+    bytes_per_iteration = sum(_block_bytes(ref, plan, inner_syms) for ref in shared if ref.stride(k))
+    k_block = limit // max(1, bytes_per_iteration)
+    if k.extent <= k_block:
+        return replace(plan, panels=panels)
+    count = -(-k.extent // k_block) if k_block else k.extent
     is_long = k_block * prod(sym.extent for sym in inner_syms) >= machine.MIN_REDUCTION_PER_BLOCK
-    reuse = prod(trip_counts[sym] for sym in loops[len(loops) - blocked_loops :])
-    if not blocked_loops or not is_long or reuse < machine.MIN_OPERAND_REUSE or k.extent < 2 * k_block:
-        return plan
-    return replace(plan, k_block=-(-k.extent // -(-k.extent // k_block)), blocked_loops=blocked_loops)
+    reuse = prod(block_trip_counts(plan).values())
+    if not is_long or count < 2 or reuse < machine.MIN_OPERAND_REUSE:
+        panel_bytes = sum(_block_bytes(ref, plan, plan.reduction_syms) for ref in panels)
+        return replace(plan, panels=panels) if panel_bytes <= machine.MAX_PANEL_BYTES else plan
+    return replace(plan, panels=panels, k_block=-(-k.extent // count))
 
 
-def _is_packing_profitable(ref: Ref, plan: TilePlan, cpu: Cpu) -> bool:
-    """Whether the cache misses that packing avoids cost more than the copy."""
-    ref_syms = [sym for sym in plan.tile_sizes if ref.stride(sym)]
-    if len(ref_syms) != 1 or ref.stride(ref_syms[0]) != 1:
-        return False
-    (sym,), last, nbytes = ref_syms, [*plan.tile_sizes][-1], ref.buf.precision.nbytes
-    size = plan.tile_sizes[sym]
-    rows = prod(k.extent for k in plan.reduction_syms if ref.stride(k))
-    span = sym.extent if sym is last else size  # elements of a row that are read before the tile's part is reused
-    set_period_bytes = cpu.l2.size_bytes // cpu.l2.associativity
-    distance = gcd(set_period_bytes, *(ref.stride(k) * nbytes for k in plan.reduction_syms))
-    if rows * max(distance, span * nbytes) <= cpu.l2.size_bytes:
-        return False
-    reuse = prod(count for loop, count in plan.trip_counts.items() if loop is not sym and not ref.stride(loop))
-    lines = -(-size * nbytes // machine.LINE_BYTES)
-    return machine.PRIVATE_MISS_LINE_CYCLES * (reuse - 1) * lines > machine.COPY_ELEMENT_CYCLES * size
+def block_trip_counts(plan: TilePlan) -> dict[Sym, int]:
+    """Returns the trip counts of the loops inside a cache block, outermost first."""
+    trip_counts = plan.trip_counts
+    if plan.strip is not None:
+        trip_counts[plan.strip[0]] = plan.strip[1]
+    return {sym: trip_counts[sym] for sym, _ in plan.loops[-plan.blocked_loops :]}
+
+
+def panel_loops(ref: Ref, plan: TilePlan) -> int:
+    """Returns the number of loops inside a cache block that share a panel of the operand: the outermost one on which
+    it does not depend, and the loops inside; 0 if it depends on all of them."""
+    loops = list(block_trip_counts(plan))
+    independent = [number for number, sym in enumerate(loops) if not ref.stride(sym)]
+    return len(loops) - independent[0] if independent else 0
+
+
+def _block_bytes(ref: Ref, plan: TilePlan, reduction_syms: list[Sym] | tuple[Sym, ...]) -> int:
+    """Returns the size of the part of the operand that the loops which share its panel read."""
+    sizes, shared = plan.tile_sizes, panel_loops(ref, plan)
+    counts = list(block_trip_counts(plan).items())[-shared:]
+    cells = prod(size for sym, size in sizes.items() if ref.stride(sym))
+    tiles = prod(count for sym, count in counts if ref.stride(sym))
+    return cells * tiles * prod(sym.extent for sym in reduction_syms if ref.stride(sym)) * ref.buf.precision.nbytes
+
+
+def _is_panel_profitable(ref: Ref, plan: TilePlan, cpu: Cpu) -> bool:
+    """Whether the misses that a panel avoids cost more than the copy."""
+    shared = panel_loops(ref, plan)
+    reuse = prod(count for sym, count in list(block_trip_counts(plan).items())[-shared:] if not ref.stride(sym))
+    return reuse * line_cycles(ref, plan, cpu) > copy_cycles(ref, plan, cpu)
