@@ -140,7 +140,8 @@ def _ranges(sym: Sym, size: int, strips: StripRanges) -> list[_Range]:
     start, count = strips.get(sym, (Affine(), full))
     number, lo = Affine.of(sym), Affine((), sym.lo)
     is_cut = sym in strips and -(-(full + bool(remainder)) // count) * count > full
-    ranges = []
+    bounds: tuple[Affine, ...]
+    ranges: list[_Range] = []
     if full:
         bounds = (-number + (full - 1),) if is_cut else ()
         ranges.append(_Range(sym, start, count, size or 1, size or 1, lo, bounds))

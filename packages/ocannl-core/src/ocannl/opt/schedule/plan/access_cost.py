@@ -25,14 +25,16 @@ class Runs:
     def of(ref: Ref, extents: Mapping[Sym, int]) -> Runs:
         nbytes = ref.buf.precision.nbytes
         axes = sorted((abs(ref.stride(sym)) * nbytes, extent) for sym, extent in extents.items() if extent > 1)
-        run, count, distances = nbytes, 1, []
+        distances: list[int] = []
+        run, count = nbytes, 1
         for distance, extent in axes:
             if not distance:
                 continue
             if distance <= run and not distances:
                 run += distance * (extent - 1)
             else:
-                count, distances = count * extent, [*distances, distance]
+                count *= extent
+                distances.append(distance)
         return Runs(count, run, tuple(distances))
 
     def lines(self, line_bytes: int) -> int:

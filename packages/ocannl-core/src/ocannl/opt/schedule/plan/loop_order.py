@@ -122,7 +122,8 @@ def _waiting_cycles(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> float:
 
 def _loop_levels(plan: TilePlan) -> tuple[LoopOrder, LoopOrder]:
     """Returns the loops outside of cache blocks and inside, with their trip counts."""
-    trip_counts, strips = plan.trip_counts, ()
+    trip_counts = plan.trip_counts
+    strips: LoopOrder = ()
     if plan.strip is not None:
         sym, size = plan.strip
         strips, trip_counts[sym] = ((sym, -(-trip_counts[sym] // size)),), size
