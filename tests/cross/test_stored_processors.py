@@ -1,7 +1,8 @@
 """Plans for stored processors: golden texts of a dozen workloads, so that a changed heuristic shows as a difference.
 
 Each golden text has the plans for three processors and one that is made up: the tile of every group, from the outermost
-loop to the innermost, with its reduction, packed operands and cache block; then what the later passes do with the nest.
+loop to the innermost, with its reduction, panels, packed operands and cache block; then what the later passes do with
+the nest.
 """
 
 from __future__ import annotations
@@ -93,6 +94,8 @@ def described(plan: Plan) -> str:
     parts.append(f"vector {plan.vector.name} {plan.vectors}x{plan.lanes}")
     if plan.transposed_loop is not None:
         parts.append(f"transposed {plan.transposed_loop.name}")
+    if plan.panels:
+        parts.append(f"panels {' '.join(ref.buf.name for ref in plan.panels)}")
     if plan.packed_operands:
         parts.append(f"packed {' '.join(ref.buf.name for ref in plan.packed_operands)}")
     if plan.k_block:
