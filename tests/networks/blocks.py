@@ -192,6 +192,7 @@ def experts(net: Builder, x: Value) -> Value | None:
                        f"torch.einsum('...c,eco->...eo', {x.name}, {w})", "experts", (count, width),
                        work=x.cells * count * width, like=x)  # fmt: skip
         text = f'oc.einsum("{batch}|e; {batch}|e, o => {batch}|o", {shares.name}, {each.name})'
+        there = f"torch.einsum('...e,...eo->...o', {shares.name}, {each.name})"
     return net.let("h", text, there, "vector", (width,), work=x.cells * count * width, like=x)
 
 

@@ -5,14 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ocannl.ir.precision import PRECISIONS, float32
+from ocannl.ir.ops import BY_NAME
+from ocannl.ir.precision import PRECISIONS, Precision, float32
 from ocannl.ir.verify import verify
 from ocannl.testing.kit import casts, layouts, numbers, operations, statements
 from ocannl.testing.kit.cases import Case
 
+
+def constants_of_all_operations(p: Precision) -> dict[str, Case]:
+    ops = [BY_NAME[name] for name in operations.CONSTANTS]
+    operands = (operations.with_constants(op, p) for op in ops if operations.has_meaning(op, p))
+    return {name: case for cases in operands for name, case in cases.items()}
+
+
 MADE = {
     "operations": operations.applied,
-    "constants": operations.with_constants,
+    "constants": constants_of_all_operations,
     "reductions": operations.reductions,
     "written": lambda p: {"written": operations.written(p)},
     "indices": lambda p: {"indices": operations.indices(p)},

@@ -69,8 +69,8 @@ def case_by_evaluation(
 
 
 def constants(code: Comp) -> dict[TNode, Array]:
-    """The values of constants in expressions."""
-    data = [(node, node.contents) for node in nodes(code) if node.role is Role.DATA]
+    """The values of constants in expressions, and the initial values of states."""
+    data = [(node, node.contents) for node in nodes(code) if node.role in (Role.DATA, Role.STATE)]
     return {
         node: contents.array(node.dims, node.precision, SEED.get()).reshape(node.dims)
         for node, contents in data

@@ -141,7 +141,7 @@ class _InvariantHoister:
             parts: list[frozenset[Sym] | None] = [frozenset(mentioned_symbols(expr))]
             if isinstance(expr, Var) or (isinstance(expr, Load) and expr.ref.buf in self._accs):
                 parts.append(None)
-            parts += [self._symbols(child) for child in children(expr)]  # type: ignore[arg-type]
+            parts += [self._symbols(child) for child in children(expr)]
             known = [part for part in parts if part is not None]
             self._symbols_of[key] = frozenset().union(*known) if len(known) == len(parts) else None
         return self._symbols_of[key]
