@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -61,6 +62,7 @@ def test_checked_functions_refuse_unfit_arguments() -> None:
         lambda: scaled(1.0, nane="b"): "no argument `nane=`: did you mean `name=`?",
         lambda: scaled(): "missing a required argument: 'x'",
         lambda: scaled("a" * 1000): "...",
+        lambda: scaled(Parameter.empty): "`x` is a number, not <class 'inspect._empty'>",
         lambda: total([1.0, "b"]): "`xs` is a list",
     }.items():
         with pytest.raises(ArgumentError) as caught:

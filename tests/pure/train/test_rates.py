@@ -183,3 +183,9 @@ def test_impossible_schedules_are_refused(make: Callable[[], object], message: s
     with pytest.raises(oc.CodeError) as caught:
         make()
     assert str(caught.value) == message
+
+
+def test_a_schedule_takes_the_number_of_steps() -> None:
+    w = oc.param("w", [1.0])
+    with pytest.raises(oc.CodeError, match="a schedule is called with the number of previous steps"):
+        train.sgd((w * w).sum(), lambda: 0.1)

@@ -70,7 +70,8 @@ def misfit(function: Callable[..., Any], bound: inspect.BoundArguments) -> tuple
     for name, value in bound.arguments.items():
         parameter = bound.signature.parameters[name]
         kind = _evaluated(parameter.annotation, function)
-        if kind is parameter.empty or kind is object or value is parameter.default:
+        is_default = value is parameter.default and value is not parameter.empty
+        if kind is parameter.empty or kind is object or is_default:
             continue
         several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         values = list(value.values() if isinstance(value, dict) else value) if several else [value]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ocannl.base.errors import CodeError
+from ocannl.base.user_functions import call_problem
 from ocannl.ir.precision import float64, int32
 from ocannl.lang.core.leaf_constructors import embed, node
 from ocannl.lang.core.literals import is_bool, is_number, python_number
@@ -26,6 +27,9 @@ def rate_of(rate: Rate, title: str, first_path: str) -> tuple[Code, Tensor | flo
         return seq(), float(python_number(rate))
     advance: Code = seq()
     if not isinstance(rate, Tensor | Symbol) and callable(rate):
+        problem = call_problem(rate, [0.0])
+        if problem:
+            raise CodeError(f"a schedule is called with the number of previous steps; {rate!r} cannot be: {problem}")
         steps = node(f"{title}_schedule_steps.{first_path}", dtype=int32, batch=[], input=[], output=[])
         rate = rate(cast(steps, float64))
         with cd() as advance:
