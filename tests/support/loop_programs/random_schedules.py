@@ -76,7 +76,7 @@ def drawn(
         "fuse_outer_loops": lambda proc: fuse_outer_loops(proc, target, min_bytes_saved=0),
         "prefetch": lambda proc: fetched(random, proc),
         "use_nontemporal_stores": lambda proc: use_nontemporal_stores(
-            proc, random.choice((0, 1000)), random.choice((0, 100))
+            proc, random.choice((0, 1000)), random.choice((0, 100)), max_work=1 << 20
         ),
         "parallelize": lambda proc: parallelize(proc, 1, random.choice((1, 10, 100))),
         "insert_polls": lambda proc: insert_polls(proc, random.choice((1, 20, 1000))),

@@ -51,7 +51,7 @@ def test_any_schedule_computes_equal_results(schedules: range) -> None:
 def seen() -> Counter[str]:
     """Counts features of the drawn programs and schedules."""
     features: Counter[str] = Counter()
-    for seed in range(200):
+    for seed in range(300):
         random = Random(f"schedules {seed}")
         program, keep_reasons = sample(random)
         schedule = drawn(random, lower(program.code, "step"), keep_reasons, Capabilities())

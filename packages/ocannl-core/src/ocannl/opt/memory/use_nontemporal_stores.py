@@ -11,7 +11,9 @@ from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.nests import same_objects
 
 
-def use_nontemporal_stores(proc: Proc, threshold_bytes: int, min_result_bytes: int | None = None) -> Proc:
+def use_nontemporal_stores(
+    proc: Proc, threshold_bytes: int, min_result_bytes: int | None = None, max_work: int | None = None
+) -> Proc:
     """Uses non-temporal stores for large results of nests with a footprint above `threshold_bytes`, here 64 bytes:
 
         proc step                                   proc step
@@ -23,11 +25,12 @@ def use_nontemporal_stores(proc: Proc, threshold_bytes: int, min_result_bytes: i
 
     A non-temporal store bypasses the caches and does not read the line before it writes it. Arrays that the nest itself
     reads are excluded, since their lines are cached then, and so are results of at most `min_result_bytes`, which are
-    still cached when later nests read them. Loops with much arithmetic for each cell are excluded, too: memory does not
-    limit them, and stores that arrive slowly keep the few buffers busy that combine them to lines.
+    still cached when later nests read them. Loops with more than `max_work` operations for each cell are excluded, too:
+    memory does not limit them.
     """
     min_result_bytes = machine.MIN_NONTEMPORAL_BYTES if min_result_bytes is None else min_result_bytes
-    body = tuple([_use_in_nest(stmt, threshold_bytes, min_result_bytes) for stmt in proc.body])
+    max_work = machine.MAX_STREAMED_WORK if max_work is None else max_work
+    body = tuple([_use_in_nest(stmt, threshold_bytes, min_result_bytes, max_work) for stmt in proc.body])
     return proc if same_objects(body, proc.body) else replace(proc, body=body)
 
 
@@ -36,34 +39,34 @@ def has_large_footprint(stmt: Stmt, threshold_bytes: int) -> bool:
     return sum(buf.nbytes for buf in {access.ref.buf for access in memory_accesses((stmt,))}) > threshold_bytes
 
 
-def _use_in_nest(stmt: Stmt, threshold_bytes: int, min_result_bytes: int) -> Stmt:
+def _use_in_nest(stmt: Stmt, threshold_bytes: int, min_result_bytes: int, max_work: int) -> Stmt:
     if not has_large_footprint(stmt, threshold_bytes):
         return stmt
     nest_accesses = memory_accesses((stmt,))
     read = {alias_class(access.ref.buf) for access in nest_accesses if not access.writes or access.op is not None}
     large = {access.ref.buf for access in nest_accesses if access.ref.buf.nbytes > min_result_bytes}
     results = {buf for buf in large if alias_class(buf) not in read}
-    return _mark_stores(stmt, results) if results else stmt
+    return _mark_stores(stmt, results, max_work) if results else stmt
 
 
-def _mark_stores(stmt: Stmt, results: set[Buf]) -> Stmt:
+def _mark_stores(stmt: Stmt, results: set[Buf], max_work: int) -> Stmt:
     """Marks the aligned vector stores to the buffers in `results` as non-temporal."""
     match stmt:
         case For(mode=Mode.VECTORIZED, body=body):
             work = sum(cost(inner.value).work for inner in body if isinstance(inner, Let | Store))
-            if work > machine.MAX_STREAMED_WORK:
+            if work > max_work:
                 return stmt
             return replace(stmt, body=tuple([_mark_vector_store(inner, stmt, results) for inner in body]))
         case For(body=body):
-            return replace(stmt, body=_mark_body(body, results))
+            return replace(stmt, body=_mark_body(body, results, max_work))
         case If(cond, on_true, on_false):
-            return If(cond, _mark_body(on_true, results), _mark_body(on_false, results))
+            return If(cond, _mark_body(on_true, results, max_work), _mark_body(on_false, results, max_work))
         case _:
             return stmt
 
 
-def _mark_body(body: Body, results: set[Buf]) -> Body:
-    return tuple([_mark_stores(stmt, results) for stmt in body])
+def _mark_body(body: Body, results: set[Buf], max_work: int) -> Body:
+    return tuple([_mark_stores(stmt, results, max_work) for stmt in body])
 
 
 def _mark_vector_store(stmt: Stmt, lanes: For, results: set[Buf]) -> Stmt:
