@@ -24,3 +24,8 @@ def test_invalid_arguments_are_rejected(batches, settings, message):
     loss = (w * w).sum()
     with pytest.raises(oc.CodeError, match=message):
         train.fit(None, loss, train.sgd(loss, 0.1), batches, **settings)
+
+
+def test_parameters_to_restore_are_those_of_a_loss_or_a_block():
+    with pytest.raises(oc.ArgumentError, match="`restore`"):
+        train.EarlyStopping(restore=[1.0])

@@ -16,6 +16,7 @@ import numpy as np
 from ocannl.base.errors import ArgumentError, CodeError
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.precision import float64
+from ocannl.lang.blocks import Block
 from ocannl.lang.core.leaf_constructors import node, state_like
 from ocannl.lang.core.tensor import Tensor
 from ocannl.runtime.context import Context
@@ -63,7 +64,7 @@ class EarlyStopping:
 
     def __init__(
         self, metric: str = "train_loss", *, patience: int = 5, min_delta: float = 0.0,
-        mode: Literal["min", "max"] = "min", restore: Any = None,
+        mode: Literal["min", "max"] = "min", restore: Tensor | Block | None = None,
     ) -> None:  # fmt: skip
         if mode not in ("min", "max") or patience < 1 or min_delta < 0:
             raise ArgumentError(
@@ -76,7 +77,7 @@ class EarlyStopping:
             node(f"early_stopping_{name}", init=init, dtype=float64, batch=[], input=[], output=[])
             for name, init in (("best", self._sign * inf), ("epoch", -1.0))
         )
-        parameters = {} if restore is None else getattr(restore, "all_params", None) or restore.params
+        parameters = {} if restore is None else restore.all_params if isinstance(restore, Tensor) else restore.params
         self._copies = [(p, state_like(f"early_stopping.{path}", p, p.dtype)) for path, p in parameters.items()]
         self._ctx: Context | None = None
 
