@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 from ocannl.ir.affine import TRUE, Affine, Sym
-from ocannl.ir.loops import AccessMode, Body, Buf, Expr, Load, MemorySpace, Ref, Store, loop, row_major
+from ocannl.ir.loops import AccessMode, Body, Buf, Load, MemorySpace, Ref, Store, loop, row_major
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
-from ocannl.opt.analysis.substitution import map_expr
 from ocannl.opt.schedule.loop_generation.blocked_summation import tile_summation_blocks
 from ocannl.opt.schedule.loop_generation.blocking import BlockedReduction, block_reduction
+from ocannl.opt.schedule.loop_generation.panels import number_tiles, with_copies
 from ocannl.opt.schedule.loop_generation.tiled_loops import build_tiled_loops
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
 
@@ -42,18 +42,8 @@ def pack_operands(group: FusionGroup, plan: TilePlan, names: Namer) -> PackedGro
     tiles have the size of full ones.
     """
     tile_sizes, operands = plan.tile_sizes, [_PackedOperand.of(ref, plan, names) for ref in plan.packed_operands]
-    tile_numbers = {
-        sym: Sym(names(sym.name), 0, -(-sym.extent // size) - 1)
-        for sym, size in tile_sizes.items() if any(sym in operand.tiled for operand in operands)
-    }  # fmt: skip
-    replacements = {operand.source: operand.ref(tile_sizes, tile_numbers) for operand in operands}
-
-    def leaf(node: Expr) -> Expr:
-        return Load(replacements.get(node.ref, node.ref)) if isinstance(node, Load) else node
-
-    (reduction,) = group.reductions
-    update = replace(reduction.update, value=map_expr(reduction.update.value, leaf))
-    packed = replace(group, reductions=(replace(reduction, update=update),))
+    tile_numbers = number_tiles(plan.packed_operands, plan, names)
+    packed = with_copies(group, {operand.source: operand.ref(tile_sizes, tile_numbers) for operand in operands})
     copies = [copy for operand in operands for copy in operand.copies(tile_sizes, names)]
     summation = tile_summation_blocks(packed, plan, names)
     blocked = BlockedReduction((), ())

@@ -159,8 +159,8 @@ def number_tiles(operands: Sequence[Ref], plan: TilePlan, names: Namer) -> dict[
     }
 
 
-def with_panels(group: FusionGroup, cells: Mapping[Ref, Ref]) -> FusionGroup:
-    """Returns the group with the loads of operands replaced by loads from their panels."""
+def with_copies(group: FusionGroup, cells: Mapping[Ref, Ref]) -> FusionGroup:
+    """Returns the group with the loads of operands replaced by loads from copies."""
 
     def leaf(node: Expr) -> Expr:
         return Load(cells.get(node.ref, node.ref)) if isinstance(node, Load) else node

@@ -24,7 +24,7 @@ from ocannl.opt.schedule.loop_generation.blocked_summation import (
 )
 from ocannl.opt.schedule.loop_generation.blocking import ReductionBlock, whole_reduction
 from ocannl.opt.schedule.loop_generation.cell_emission import emit_cells
-from ocannl.opt.schedule.loop_generation.panels import Panel, number_tiles, with_panels
+from ocannl.opt.schedule.loop_generation.panels import Panel, number_tiles, with_copies
 from ocannl.opt.schedule.loop_generation.scalar_loops import build_scalar_loops
 from ocannl.opt.schedule.loop_generation.tile_region import TileLoops, TileRegion, TileRows, vector_strips
 from ocannl.opt.schedule.plan.copies import copy_plan
@@ -134,7 +134,7 @@ class _TileBuilder:
 
     def block_at(self, block: ReductionBlock, loops: tuple[tuple[Sym, int], ...], region: TileRegion) -> Body:
         cells = {panel.source: panel.cell(block, self.plan, self.tile_numbers) for panel in self.panels}
-        builder = replace(self, group=with_panels(block.group, cells), blocks=(), block=block)
+        builder = replace(self, group=with_copies(block.group, cells), blocks=(), block=block)
         sym = None
         if block.block_sym is not None:
             sym = Sym(self.names(block.block_sym.name), block.block_sym.lo, block.block_sym.hi)
