@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 import ocannl as oc
-from ocannl import show, train
+from ocannl import nn, show, train
 from ocannl.base import errors
 from ocannl.base.config import SETTINGS
 from ocannl.lang.core.symbols import Symbol
@@ -119,7 +119,7 @@ def member(name: str) -> str:
 # ------------------------------------------------------------------------------------------------- public is on a page
 
 
-@pytest.mark.parametrize(("prefix", "module"), [("oc", oc), ("train", train), ("show", show)])
+@pytest.mark.parametrize(("prefix", "module"), [("oc", oc), ("nn", nn), ("train", train), ("show", show)])
 def test_names_of_modules_are_documented(prefix: str, module: ModuleType) -> None:
     def pattern(name: str) -> str:
         return rf"\b{prefix}\.{name}\b" if is_function(getattr(module, name)) else word(name)
@@ -192,8 +192,8 @@ def test_commands_and_their_options_are_documented() -> None:
 @pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_names_on_pages_exist(page: Path) -> None:
     text = "\n".join(code_of(page))
-    modules = {"oc": oc, "train": train, "show": show}
-    names = {(m, n) for m, n in re.findall(r"(?<![\w./\"-])(oc|train|show)\.(\w+)", text) if n not in ("py", "NAME")}
+    modules = {"oc": oc, "nn": nn, "train": train, "show": show}
+    names = {(m, n) for m, n in re.findall(r"(?<![\w./\"-])(oc|nn|train|show)\.(\w+)", text) if n not in ("py", "NAME")}
     assert sorted(f"{m}.{n}" for m, n in names if not hasattr(modules[m], n)) == []
 
 

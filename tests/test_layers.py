@@ -30,7 +30,7 @@ TABLE = """
 3 lang, opt, codegen
 4 backend
 5 runtime
-6 checkpoint, show
+6 checkpoint, nn, show
 7 train
 8 cli, testing
 """

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl import train
+from ocannl import nn, train
 from ocannl.base import spelling
 
 WORKS = {
@@ -64,15 +64,19 @@ ANSWERED: dict[str, str] = {
     "oc.linspace(0, 1)": "oc.init", "oc.eye(3)": "oc.diag", "oc.Tensor(a)": "oc.tensor", "oc.Parameter(a)": "oc.param",
     "oc.Variable(a)": "oc.param", "oc.cat([x, x])": "oc.concat", "oc.concatenate([x, x])": "oc.concat",
     "oc.fori_loop(0, 3, f, x)": "oc.scan(", "oc.switch(n, [f, g])": "oc.cond(", "oc.LSTM(3, 4)": "oc.scan(",
-    "oc.layer_norm(x)": "mean", "oc.mm(x, x)": "@", "oc.bmm(x, x)": "@", "oc.sum(x)": ".sum(", "oc.mean(x)": ".mean(",
+    "oc.layer_norm(x)": "nn.layer_norm",
+    "oc.mm(x, x)": "@", "oc.bmm(x, x)": "@", "oc.sum(x)": ".sum(", "oc.mean(x)": ".mean(",
     "oc.max(x)": ".max(", "oc.transpose(x)": ".T", "oc.reshape(x, 6)": "einsum", "oc.squeeze(x)": "einsum",
     "oc.permute(x)": "einsum", "oc.sqare(x)": "square", "oc.clamp(x, 0, 1)": "oc.clip", "oc.power(x, 2)": "oc.pow",
-    "oc.nn": "oc.op", "oc.optim": "train", "oc.grad(f)": ".grad", "oc.jit(f)": "compile", "oc.vmap(f)": "batch",
+    "oc.Linear": "nn.linear", "oc.LayerNorm": "nn.layer_norm", "nn.Linear": "nn.linear", "nn.linera": "linear",
+    "nn.Sequential": "nn.mlp", "nn.ReLU": "oc.relu",
+    "nn.linear(x, width='a')": "integer", "oc.optim": "train",
+    "oc.grad(f)": ".grad", "oc.jit(f)": "compile", "oc.vmap(f)": "batch",
     "oc.compile(f)": "compile", "oc.manual_seed(1)": "seed", "oc.device('cuda')": "Context", "oc.cuda": "Context",
     "oc.float": "oc.float32", "oc.half": "oc.float16", "oc.long": "oc.int64", "oc.double": "oc.float64",
     "oc.int": "oc.int32", "oc.mse_loss(x, x)": "squared_error", "oc.nll_loss(x, ids)": "cross_entropy",
     "oc.linear(x, w)": "@", "oc.rel(x)": "relu", "oc.concatt": "concat", "oc.save('m', 1)": "'what'",
-    "oc.load('m')": "'ctx'", "oc.Module": "oc.op", "oc.batch_norm(x)": "mean", "oc.embedding(ids)": "take",
+    "oc.load('m')": "'ctx'", "oc.Module": "oc.op", "oc.batch_norm(x)": "mean", "oc.embedding(ids)": "nn.embedding",
     "oc.gather(x, ids)": "take", "oc.multiply(x, x)": "oc.mul", "oc.arctan(x)": "oc.atan",
     "oc.negative(x)": "oc.neg", "oc.logical_and(x, x)": "oc.and_", "oc.equal(x, x)": "oc.eq",
     "train.SGD(loss)": "train.sgd", "train.Adam(loss)": "train.adam", "train.RMSprop": "train.rmsprop",
@@ -128,7 +132,7 @@ ANSWERED: dict[str, str] = {
 def scope() -> dict[str, object]:
     a, w = np.ones((2, 3), "float32"), oc.param("w", o=[3])
     return {
-        "oc": oc, "train": train, "np": np, "math": math, "a": a, "x": oc.tensor(a), "w": w,
+        "oc": oc, "nn": nn, "train": train, "np": np, "math": math, "a": a, "x": oc.tensor(a), "w": w,
         "v": oc.tensor(np.ones(3, "float32")), "loss": (w * w).sum(), "ids": oc.tensor(np.array([0, 1])),
         "p": oc.placeholder("p", o=[2, 3]), "f": abs,
         "img": oc.tensor(np.ones((4, 4, 1), "float32")), "k": oc.param("k", o=[3, 3]),
@@ -154,16 +158,18 @@ def test_habit_is_answered(expression):
 
 
 def test_answers_point_to_what_exists():
-    modules = {"oc": oc, "train": train, "t": oc.Tensor, "x": oc.Tensor, "ctx": oc.Context, "loss": oc.Tensor}
-    tables = (spelling.TENSOR, spelling.MODULE, spelling.TRAIN, spelling.CONTEXT, spelling.ROUTINE, spelling.KEYWORDS)
-    answers = [text for table in (*tables, spelling.SHAPE, spelling.NODE) for text in table.values()]
-    names = {match for text in answers for match in re.findall(r"\b(oc|train|t|x|ctx|loss)\.([A-Za-z_]\w*)", text)}
+    modules = {"oc": oc, "nn": nn, "train": train, "t": oc.Tensor, "x": oc.Tensor, "ctx": oc.Context, "loss": oc.Tensor}
+    tables = (spelling.TENSOR, spelling.MODULE, spelling.TRAIN, spelling.NN, spelling.CONTEXT, spelling.ROUTINE)
+    answers = [text for table in (*tables, spelling.SHAPE, spelling.NODE, spelling.KEYWORDS) for text in table.values()]
+    names = {match for text in answers for match in re.findall(r"\b(oc|nn|train|t|x|ctx|loss)\.([A-Za-z_]\w*)", text)}
     assert len(names) > 40
     assert [f"{owner}.{name}" for owner, name in sorted(names) if not hasattr(modules[owner], name)] == []
 
 
 def test_names_of_the_tables_do_not_exist():
-    owners = (oc.Tensor, spelling.TENSOR), (oc, spelling.MODULE), (oc.Context, spelling.CONTEXT)
+    owners = (
+        (oc.Tensor, spelling.TENSOR), (oc, spelling.MODULE), (nn, spelling.NN), (oc.Context, spelling.CONTEXT)
+    )  # fmt: skip
     for owner, table in owners:
         assert [name for name in table if hasattr(owner, name)] == []
 

@@ -3,7 +3,7 @@
     import ocannl as oc
 
 Tensors, their gradients and the code of whole training steps are expressions; a `Context` compiles them for a backend
-chosen by name. Names that not everyone needs (`train`, `testing`, `show_shapes`) are imported when first used.
+chosen by name. Names that not everyone needs (`nn`, `train`, `testing`) are imported when first used.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ for _name, _attached in {"numpy": _public(_value_of), "eval": _public(_value_of)
 
 _LAZY = {
     "declare": "ocannl.lang", "fft": "", "linalg": "", "load": "ocannl.checkpoint.loading",
-    "load_weights": "ocannl.checkpoint.weights", "ops": "", "save": "ocannl.checkpoint.saving",
+    "load_weights": "ocannl.checkpoint.weights", "nn": "", "ops": "", "save": "ocannl.checkpoint.saving",
     "show_shapes": "ocannl.show.shapes", "testing": "", "train": "",
 }  # fmt: skip
 
 if TYPE_CHECKING:
     from ocannl import fft as fft
     from ocannl import linalg as linalg
+    from ocannl import nn as nn
     from ocannl import ops as ops
     from ocannl import testing as testing
     from ocannl import train as train

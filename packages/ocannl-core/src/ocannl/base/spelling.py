@@ -119,14 +119,16 @@ MODULE: Names = {
     **_rows("flipud fliplr", 'write oc.flip(x, "h,w => w")'),
     **_rows("lrn LRN", "write oc.local_response_norm(x, size)"),
     **_rows("amax amin", "write x.max(spec) or x.min(spec)"),
-    **_rows("layer_norm batch_norm group_norm instance_norm rms_norm LayerNorm BatchNorm",
+    **_rows("layer_norm rms_norm LayerNorm", "write nn.layer_norm() or nn.rms_norm(), after `from ocannl import nn`"),
+    **_rows("batch_norm group_norm instance_norm BatchNorm",
             "write (x - x.mean(spec)) * oc.recip_sqrt(x.var(spec) + 1e-5), with spec = '...|..a..,c => ...|..a..,0'"),
-    **_rows("linear Linear Dense dense", "write w @ x + b, with w = oc.param() and b = oc.param(0.0, o=[n])"),
+    **_rows("linear Linear Dense dense", "write nn.linear(width=10), after `from ocannl import nn`, or w @ x + b"),
     **_rows("fori_loop for_loop foreach", "write oc.scan(lambda c, _: (step(c), None), init, length=n)"),
     **_rows("switch case if_else", "write oc.cond(condition, if_true, if_false)"),
     **_rows("lstm gru rnn LSTM GRU RNN LSTMCell GRUCell", "write oc.scan(cell, init, xs), as in docs/control-flow.md"),
-    **_rows("nn Module Sequential Layer", "write a function decorated with @oc.op: its oc.param are the parameters"),
-    **_rows("embedding gather Embedding", "write table.take(ids), or oc.take_along_axis(x, ids, spec)"),
+    **_rows("Module Sequential Layer", "write a function decorated with @oc.op: its oc.param are the parameters"),
+    **_rows("embedding Embedding", "write nn.embedding(count=1000, width=64), after `from ocannl import nn`"),
+    **_rows("gather", "write table.take(ids), or oc.take_along_axis(x, ids, spec)"),
     **_rows("scatter scatter_add scatter_reduce", "write oc.put_along_axis(x, ids, values, spec, mode=\"add\")"),
     **_rows("histc bucketize", "write oc.histogram(x, bins, range), or oc.digitize(x, bins)"),
     **_rows("percentile nanquantile", "write oc.quantile(x, q, spec), with q from 0 to 1"),
@@ -165,6 +167,18 @@ TRAIN: Names = {
     **_rows("OneCycleLR onecycle cosine_onecycle_schedule", "write train.one_cycle(peak, steps)"),
     **_rows("SequentialLR join_schedules", "write train.join(schedules, boundaries)"),
     **_rows("backward zero_grad value_and_grad grad", "write train.grad_update(loss)"),
+}  # fmt: skip
+
+NN: Names = {
+    **_rows("Linear Dense dense", "write nn.linear(width=10)"),
+    **_rows("MLP Sequential sequential", "write nn.mlp(widths=[128, 10]), or a function with @oc.op that calls layers"),
+    **_rows("Embedding Embed embed", "write nn.embedding(count=1000, width=64)"),
+    **_rows("Dropout", "write nn.dropout(rate=0.5)"),
+    **_rows("LayerNorm LayerNormalization", "write nn.layer_norm()"), **_rows("RMSNorm", "write nn.rms_norm()"),
+    **_rows("Module Layer Model", "write a function decorated with @oc.op: its oc.param are the parameters"),
+    **_rows("ReLU GELU SiLU Tanh Sigmoid Softmax Flatten functional",
+            "activations are functions, such as oc.relu(x), and a dense layer takes all output axes"),
+    **_rows("CrossEntropyLoss MSELoss BCEWithLogitsLoss", "losses are functions, such as oc.cross_entropy(x, target)"),
 }  # fmt: skip
 
 CONTEXT: Names = {

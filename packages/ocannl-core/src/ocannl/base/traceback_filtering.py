@@ -109,7 +109,7 @@ def _size_problem(error: Exception) -> str:
 def _title(function: Callable[..., Any]) -> str:
     name = getattr(function, "__qualname__", repr(function)).rpartition("<locals>.")[2]
     module = str(getattr(function, "__module__", ""))
-    prefix = "train." if module.startswith("ocannl.train") else "oc."
+    prefix = next((f"{name}." for name in ("train", "nn") if module.startswith(f"ocannl.{name}")), "oc.")
     return name.removesuffix(".__init__") if "." in name else f"{prefix}{name}"
 
 

@@ -1,0 +1,93 @@
+"""Every layer and network of `ocannl.nn` beside PyTorch's: values and gradients in training, three training steps,
+running statistics, and values in inference.
+
+Each file `*layer_rows.py` adds a table of rows.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from torch_layer import Array, Layer, Sizes, pairs, randomized, torch
+from usable_backends import usable_backends
+
+import ocannl as oc
+from ocannl import nn, train
+
+TABLES = [import_module(path.stem) for path in sorted(Path(__file__).parent.glob("*layer_rows.py"))]
+ROWS: list[Layer] = [row for table in TABLES for row in table.ROWS]
+TYPES = {"numpy": "float64"}  # float32 on other backends
+CLOSE = {"float64": 1e-9, "float32": 2e-4}  # of the largest cell
+STEPS = 3
+
+
+@pytest.mark.sample(covering=("row backend", "row number"))
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("backend", usable_backends())
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_layers_are_those_of_torch(row: Layer, backend: str, number: int) -> None:
+    compare(row, row.sizes[number], backend)
+
+
+def compare(row: Layer, sizes: Sizes, backend: str) -> None:
+    kind = TYPES.get(backend, "float32")
+    array = row.operand(sizes)
+    module = randomized(row.theirs(sizes))
+    there = torch.tensor(array, requires_grad=not row.ids)
+    slope = np.random.default_rng(2).normal(size=tuple(module(there).shape))
+    module = randomized(module)  # the statistics of before
+
+    def close(here: Array, want: Any, words: str) -> None:
+        want = want.detach().numpy() if isinstance(want, torch.Tensor) else want
+        assert here.shape == want.shape, words
+        largest = float(np.abs(want).max(initial=1e-3))
+        np.testing.assert_allclose(here, want, rtol=0, atol=CLOSE[kind] * largest, err_msg=words)
+
+    with oc.settings(cache=False), oc.use_precision(kind):
+        typed = array if row.ids else array.astype(kind)
+        x = oc.tensor(typed, batch_axes=row.batch, grad=not row.ids)
+        block = row.ours()
+        y = block(x)
+        loss = (y * oc.tensor(slope.astype(kind), batch_axes=row.batch)).sum()
+        ctx = oc.Context(backend)
+        ctx.init(loss)
+        for t, want in pairs(block, module):
+            ctx[t] = want().astype(kind)
+        update = [train.sgd(loss, row.rate, momentum=0.9, params=block)] if block.params else []
+        kept = [t.grad for t in (x, *block.params.values()) if t.grad is not None]
+        step = ctx.compile(oc.seq(train.grad_update(loss), *update), keep=[y, *kept])
+    optimizer = torch.optim.SGD([*module.parameters(), there.new_zeros(1)], row.rate, momentum=0.9)
+    for number in range(STEPS):
+        step()
+        optimizer.zero_grad()
+        result = module(there)
+        result.backward(torch.tensor(slope))
+        close(ctx[y], result, f"values of step {number}")
+        if number == 0 and not row.ids:
+            close(ctx[x.grad], there.grad, "gradient of the operand")
+        for t, want in pairs(block, module) if number == 0 else ():
+            if t.grad is not None:
+                close(ctx[t.grad], want(grad=True), f"gradient of {t.label}")
+        optimizer.step()
+    for t, want in pairs(block, module):
+        close(ctx[t], want(), f"{t.label} after {STEPS} steps")
+    close(oc.evaluate(y, ctx=ctx), module.eval()(there), "values in inference")
+
+
+def test_every_layer_is_compared() -> None:
+    compared = {row.name.split()[0] for row in ROWS}
+    assert set(nn.__all__) - compared == {"dropout"}
+
+
+def test_dropout_is_off_in_inference() -> None:
+    x = oc.tensor(np.ones((4, 1000), "float32"), batch_axes=1)
+    y = nn.dropout(rate=0.25)(x)
+    np.testing.assert_array_equal(oc.evaluate(y), np.ones((4, 1000)))
+    with oc.training(True):
+        kept = oc.evaluate(y)
+    assert set(np.unique(kept)) == {np.float32(0.0), np.float32(1 / 0.75)}
+    assert abs(kept.mean() - 1) < 0.05
