@@ -203,6 +203,30 @@ def test_states_start_as_given_and_are_not_trained() -> None:
     assert noise.std() > 0 and np.array_equal(other[model.states["noise"]], noise)
 
 
+def test_loops_and_branches_read_states_in_the_order_of_the_code(ctx: oc.Context) -> None:
+    @oc.op
+    def net(x: oc.Tensor) -> oc.Tensor:
+        w, s = oc.param("w", 2.0, o=[]), oc.state("s", 1.0, o=[])
+        total, _ = oc.scan(lambda c, x: (c + w * x * s, None), 0.0, x)
+        chosen = oc.cond(total > 0.0, lambda: total * s, lambda: 0.0 * total)
+        s += 1.0
+        rest = oc.while_loop(lambda v: v < 10.0, lambda v: v + s, 0.0, bound=20)
+        again, _ = oc.scan(lambda c, x: (oc.recompute(lambda c: c * s)(c) + w * x, None), 0.0, x)
+        return chosen + 100.0 * rest + 1000.0 * again
+
+    block = net()
+    loss = block(oc.tensor(np.float32([1, 2, 3])))
+    w, s = block.params["w"], block.states["s"]
+    ctx.init(loss)
+    step = ctx.compile(train.grad_update(loss), keep=[loss, w.grad])
+    for n in (1.0, 2.0):
+        step()
+        later = n + 1.0
+        again = later * later + 2.0 * later + 3.0
+        assert ctx[loss] == 12.0 * n * n + 100.0 * later * -(-10 // later) + 2000.0 * again
+        assert ctx[w.grad] == 6.0 * n * n + 1000.0 * again and ctx[s] == later
+
+
 def refused(text: str) -> Any:
     return pytest.raises(oc.CodeError, match=text)
 
@@ -219,6 +243,10 @@ def test_errors_of_states_and_modes() -> None:
         return oc.scan(step, x, length=2)[0]
 
     @oc.op
+    def branched(x: oc.Tensor) -> oc.Tensor:
+        return oc.cond(x > 0.0, lambda: scaled(x), lambda: x)
+
+    @oc.op
     def nothing(x: oc.Tensor) -> str:
         n = oc.state("n", 0.0, o=[])
         n += 1.0
@@ -232,6 +260,8 @@ def test_errors_of_states_and_modes() -> None:
     for call, text in [
         (lambda: oc.state("s", 0.0), "`s` belongs to a block"),
         (lambda: looped(x), "cannot be updated in the body of a loop"),
+        (lambda: branched(x), "`factor` cannot be updated in the body of a loop or of a branch: return the new value"),
+        (lambda: oc.recompute(looped)(x), "`total` cannot be updated in the body of a loop"),
         (lambda: nothing(x), "returns no tensor"),
         (lambda: bad(x, init=x * 2.0), "is a number, an array or an initializer"),
         (lambda: bad(x, init=0.0, when="never"), '"training" or "always", not \'never\''),

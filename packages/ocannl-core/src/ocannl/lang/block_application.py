@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, Protocol
@@ -163,6 +164,25 @@ def kind_of(member: Any) -> str:
 
 
 current_application: ContextVar[BlockApplication | None] = ContextVar("ocannl_applying", default=None)
+
+
+@contextmanager
+def separate_updates() -> Iterator[Sequence[Tensor]]:
+    """Collects the updates of states that the block in progress makes inside, and not in inner blocks. They run with
+    what is built inside, and the values of states before and after are read outside of it."""
+    active = current_application.get()
+    if active is None:
+        yield []
+        return
+    effects, latest = active.effects, dict(active.latest)
+    updates: list[Tensor] = []
+    active.effects = updates
+    try:
+        yield updates
+    finally:
+        updated = {update.state_access.state for update in updates if update.state_access is not None}
+        active.effects = effects
+        active.latest = {state: value for state, value in latest.items() if state not in updated}
 
 
 def _base_name(name: str) -> str:

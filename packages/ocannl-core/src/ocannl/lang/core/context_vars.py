@@ -32,8 +32,8 @@ enclosing_call: ContextVar[LazyText | None] = ContextVar("ocannl_composed", defa
 loop_positions: ContextVar[tuple[Any, ...]] = ContextVar("ocannl_loop_positions", default=())
 """The numbers of the current steps, as tensors, of the loops whose bodies are being traced, outer loops first."""
 
-is_tracing: ContextVar[bool] = ContextVar("ocannl_tracing", default=False)
-"""Whether the body of a loop or a branch is being traced."""
+may_update_states: ContextVar[bool] = ContextVar("ocannl_may_update_states", default=True)
+"""Whether blocks may update states: not in the body of a loop or of a branch."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

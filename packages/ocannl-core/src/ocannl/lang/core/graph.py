@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any, TypeVar, cast
 
@@ -63,44 +63,47 @@ def everything(roots: Iterable[T]) -> list[T]:
     return _with_effects(roots, all_operands)
 
 
-def _with_effects(roots: Iterable[T], operands: Callable[[T], Iterable[T]]) -> list[T]:
-    reached = ancestors(roots := list(roots), operands=operands)
-    while effects := dict.fromkeys(e for t in reached for e in t.effects).keys() - set(reached):
-        roots += sorted(effects, key=_access_number)
-        reached = ancestors(roots, operands=operands)
+def _with_effects(
+    roots: Iterable[T], operands: Callable[[T], Iterable[T]], include: Callable[[T], bool] = lambda t: True
+) -> list[T]:
+    reached = ancestors(roots := list(roots), include, operands)
+    while effects := dict.fromkeys(e for t in reached for e in t.effects if include(e)).keys() - set(reached):
+        roots += sorted(effects, key=_update_number)
+        reached = ancestors(roots, include, operands)
     return reached
 
 
-def in_execution_order(roots: Iterable[T]) -> list[T]:
-    """All that code of the roots computes in the current training mode, in topological order.
+def in_execution_order(roots: Iterable[T], include: Callable[[T], bool] = lambda t: True) -> list[T]:
+    """All that code of the roots computes in the current training mode, in topological order; only tensors that satisfy
+    `include` are visited.
 
     The reads and updates of a state follow each other as they were written. This adds no cycles: an expression never
     depends on one that is written later.
     """
-    reached = _with_effects(roots, _active_operands)
+    reached = _with_effects(roots, _active_operands, include)
     before = _preceding_accesses(reached)
     if not before:
         return reached
-    return ancestors(reached, operands=lambda t: (*_active_operands(t), *before.get(t, ())))
+    return ancestors(reached, include, lambda t: (*_active_operands(t), *before.get(t, ())))
 
 
-def _preceding_accesses(tensors: Iterable[T]) -> Mapping[T, tuple[T]]:
-    """The access that comes before, for each access of the states that are updated."""
-    accesses: dict[Any, list[T]] = {}
+def _preceding_accesses(tensors: Iterable[T]) -> Mapping[T, Sequence[T]]:
+    """The accesses that come directly before, for each access of the states that are updated."""
+    rows: dict[Any, list[tuple[Any, T]]] = {}
     for t in tensors:
-        if t.state_access is not None and t.application is not None:
-            accesses.setdefault(t.state_access[0], []).append(t)
-    ordered = [
-        sorted(row, key=_access_number)
-        for state, row in accesses.items()
-        if any(t.node is state.node for t in row)
-    ]
-    return {later: (earlier,) for row in ordered for earlier, later in pairwise(row)}
+        for access in t.accesses:
+            rows.setdefault(access.state, []).append((access, t))
+    before: dict[T, list[T]] = {}
+    for row in rows.values():
+        if any(access.is_update for access, _ in row):
+            for (_, earlier), (_, later) in pairwise(sorted(row, key=lambda pair: pair[0].number)):
+                before.setdefault(later, []).append(earlier)
+    return before
 
 
-def _access_number(t: TensorLike) -> int:
-    assert t.state_access is not None
-    return t.state_access[1]
+def _update_number(update: TensorLike) -> int:
+    assert update.state_access is not None
+    return cast("int", update.state_access.number)
 
 
 def parameters(*roots: T) -> Mapping[str, T]:
@@ -117,7 +120,7 @@ def differentiable_parameters(root: T) -> Mapping[str, T]:
 
 def states(*roots: T) -> Mapping[str, T]:
     """All states of blocks by path, in order of creation."""
-    leaves = {cast("T", t.state_access[0]) for t in everything(roots) if t.state_access is not None}
+    leaves = {cast("T", t.state_access.state) for t in everything(roots) if t.state_access is not None}
     return unique({t: t.path or t.label for t in sorted(leaves, key=lambda t: t.node.id)})
 
 

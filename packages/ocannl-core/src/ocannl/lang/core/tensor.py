@@ -42,6 +42,7 @@ class StateAccess(NamedTuple):
 
     state: Tensor
     number: int
+    is_update: bool = False
 
 
 @public_class(exclude=("__init__", "emit", "handle", "is_parameter", "label", "origin", "value"))
@@ -220,8 +221,13 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
 
     @property
     def state_access(self) -> StateAccess | None:
-        """The state that the tensor reads or updates; None for all others."""
+        """The state that the tensor is, reads or updates; None for all others."""
         return None
+
+    @property
+    def accesses(self) -> tuple[StateAccess, ...]:
+        """The reads and updates of states in the code of the tensor."""
+        return () if self.state_access is None or self.application is None else (self.state_access,)
 
     def as_operand(self, operation: Operation | None = None) -> Tensor:
         """The tensor that an expression of this one reads: for a state, its value at this point."""
@@ -256,6 +262,10 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
     def value_step(self, reached: Set[Tensor]) -> Callable[[], Iterable[Comp]]:
         """`value_code` in the code of the tensors `reached`."""
         return self.value_code
+
+    def repeated_step(self, reached: Set[Tensor]) -> Callable[[], Iterable[Comp]]:
+        """`value_step` where the value is computed once more: states are neither read nor updated again."""
+        return tuple if self.accesses else self.value_step(reached)
 
     def gradient_step(self, reached: Set[Tensor]) -> Callable[[], Iterable[Comp]]:
         """`gradient_code` in the code of the tensors `reached`."""

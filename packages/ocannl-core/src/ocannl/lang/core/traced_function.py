@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Comp
 from ocannl.ir.tnode import next_id
 from ocannl.lang.core import graph, nested
-from ocannl.lang.core.context_vars import is_tracing
+from ocannl.lang.core.context_vars import may_update_states
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor
@@ -35,7 +35,7 @@ class TracedFunction:
     def live(self) -> tuple[Tensor, ...]:
         """The tensors of the body that code of the current training mode computes."""
         inside = set(self.body)
-        return tuple(t for t in graph.ancestors(self.results, inside.__contains__) if t in inside)
+        return tuple(t for t in graph.in_execution_order(self.results, inside.__contains__) if t in inside)
 
     def code_of(self, t: Tensor) -> list[Comp]:
         """The code that computes one tensor of the body."""
@@ -43,6 +43,11 @@ class TracedFunction:
 
     def code(self) -> list[Comp]:
         return [code for t in self.live for code in self.code_of(t)]
+
+    def repeated_code(self) -> list[Comp]:
+        """The code that computes the results once more, with the values of states that were read the first time."""
+        reached = frozenset(self.body)
+        return [code for t in self.live for code in t.repeated_step(reached)()]
 
     def gradient_code(self, live: Sequence[Tensor]) -> list[Comp]:
         """The code that accumulates gradients of the inputs, and of tensors of the body, from those of the results."""
@@ -54,17 +59,36 @@ class TracedFunction:
         return [code for t in self.live if t.has_gradient for code in t.zero_gradient()]
 
 
-def trace(function: Callable[..., Any], arguments: Sequence[Any], variables: Iterable[Tensor] | None) -> TracedFunction:
+def with_reads_before(function: TracedFunction) -> TracedFunction:
+    """The function with reads of states that it does not update as inputs: they are ordered with the other accesses of
+    the state, and read it once."""
+    updated = {access.state for t in function.body for access in t.accesses if access.is_update}
+    return with_body(function, lambda t: any(a.state in updated for a in t.accesses) or not t.accesses)
+
+
+def with_body(function: TracedFunction, include: Callable[[Tensor], bool]) -> TracedFunction:
+    """The function with those tensors of the body that satisfy `include`; it reads the others as inputs."""
+    body = tuple(filter(include, function.body))
+    return replace(function, body=body, inputs=_inputs(body, set(body)))
+
+
+def trace(
+    function: Callable[..., Any], arguments: Sequence[Any], variables: Iterable[Tensor] | None,
+    updates: Sequence[Tensor] | None = None,
+) -> TracedFunction:  # fmt: skip
     """Calls the function. The body consists of the expressions that depend on `variables`, or, if None, of all that
-    the call builds."""
+    the call builds. `updates` receives the updates of states that the call makes, which run with its results; None
+    where states cannot be updated."""
     _check_signature(function, arguments)
-    first, token = next_id(), is_tracing.set(True)
+    first, token = next_id(), may_update_states.set(updates is not None and may_update_states.get())
     try:
         structure = function(*arguments)
     finally:
-        is_tracing.reset(token)
+        may_update_states.reset(token)
     returned = [embed(value) for value in nested.leaves(structure)]
     results = [REGISTRY["id"](t, label=t.label) for t in returned]
+    for t in results:
+        t.effects = tuple(updates or ())
     tensors = graph.everything(results)
     if variables is None:
         inside = {t for t in tensors if t.application is not None and t.node.id > first}
@@ -75,9 +99,12 @@ def trace(function: Callable[..., Any], arguments: Sequence[Any], variables: Ite
                 inside.add(t)
     inside.update(results)
     body = tuple(t for t in tensors if t in inside and t.application is not None)
+    return TracedFunction(structure, tuple(results), body, _inputs(body, inside))
+
+
+def _inputs(body: Iterable[Tensor], inside: Set[Tensor]) -> tuple[Tensor, ...]:
     operands = dict.fromkeys(o for t in body if t.application is not None for o in t.application.operands)
-    inputs = tuple(o for o in operands if o not in inside)
-    return TracedFunction(structure, tuple(results), body, inputs)
+    return tuple(o for o in operands if o not in inside)
 
 
 def _check_signature(function: Callable[..., Any], arguments: Sequence[Any]) -> None:

@@ -30,7 +30,7 @@ from ocannl.lang.core.operation import Operation, contraction
 from ocannl.lang.core.region_tensor import RegionResult, RegionTensor, no_code
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor, apply, use_site
-from ocannl.lang.core.traced_function import TracedFunction, trace
+from ocannl.lang.core.traced_function import TracedFunction, trace, with_reads_before
 from ocannl.lang.record.code import recorder
 
 MAX_STEPS = 1 << 31
@@ -139,7 +139,7 @@ def cond(condition: object, if_true: Callable[..., Any], if_false: Callable[...,
     call_site, chooser = site(), embed(condition)
     _refuse_recorder("cond")
     arguments = [nested.rebuilt(value, [embed(leaf) for leaf in nested.leaves(value)]) for value in operands]
-    branches = Branches(chooser, trace(if_true, arguments, None), trace(if_false, arguments, None))
+    branches = Branches(chooser, *(with_reads_before(trace(branch, arguments, None)) for branch in (if_true, if_false)))
     true, false = branches.if_true, branches.if_false
     if nested.outline(true.structure) != nested.outline(false.structure):
         raise CodeError(

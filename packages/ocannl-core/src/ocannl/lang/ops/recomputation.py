@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ocannl.base.errors import ArgumentError, CodeError
+from ocannl.lang.block_application import separate_updates
 from ocannl.lang.core import nested
 from ocannl.lang.core.context_vars import site
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.recomputed_tensor import RecomputedTensor
-from ocannl.lang.core.traced_function import TracedFunction, trace
+from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.core.traced_function import trace, with_body, with_reads_before
 from ocannl.lang.ops.control_flow import region, region_result, same_shape
 from ocannl.lang.record.code import recorder
 
@@ -23,11 +24,11 @@ def recompute(function: Callable[..., Any]) -> Callable[..., Any]:
         h = oc.recompute(layer)(h)
 
     The backward pass computes them again from the operands. This costs the time of one more forward pass of the
-    function, and saves the memory of all that it computes but its results.
+    function, and saves the memory of all that it computes but its results. States are read and updated, and random
+    numbers drawn, in the forward pass alone.
 
     Shapes: those of the function.
     Grad:   that of the function.
-    Raises: CodeError for functions that write states of blocks.
     Source: Chen, Xu, Zhang, Guestrin 2016, "Training deep nets with sublinear memory cost".
     """
     if not callable(function):
@@ -38,8 +39,11 @@ def recompute(function: Callable[..., Any]) -> Callable[..., Any]:
         if recorder.get() is not None:
             raise CodeError("oc.recompute builds an expression: build it outside of oc.cd, and use its results there")
         arguments = [nested.rebuilt(value, [embed(leaf) for leaf in nested.leaves(value)]) for value in operands]
-        traced = _without_counters(trace(partial(function, **keywords), arguments, None))
-        owner = region(RecomputedTensor, "recompute", traced.inputs, call_site)
+        with separate_updates() as updates:
+            traced = trace(partial(function, **keywords), arguments, None, updates)
+        traced = with_body(with_reads_before(traced), _has_operands)
+        states = (access.state for t in traced.body for access in t.accesses)
+        owner = region(RecomputedTensor, "recompute", tuple(dict.fromkeys((*traced.inputs, *states))), call_site)
         owner.function = traced
         results = [
             region_result(owner, number, result, partial(same_shape, result))
@@ -50,10 +54,7 @@ def recompute(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _without_counters(traced: TracedFunction) -> TracedFunction:
-    """The function without expressions that have no operands, such as numbers of calls of random streams: they are
-    computed once, before it, so that the backward pass draws the same numbers."""
-    body = tuple(t for t in traced.body if t.application is not None and t.application.operands)
-    inside = set(body)
-    operands = dict.fromkeys(o for t in body if t.application is not None for o in t.application.operands)
-    return replace(traced, body=body, inputs=tuple(o for o in operands if o not in inside))
+def _has_operands(t: Tensor) -> bool:
+    """Whether an expression has operands. Others, such as numbers of calls of random streams, are computed once, before
+    the function, so that the backward pass draws the same numbers."""
+    return t.application is not None and bool(t.application.operands)

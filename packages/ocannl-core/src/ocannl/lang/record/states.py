@@ -27,7 +27,7 @@ from ocannl.lang import block_application
 from ocannl.lang.core import dtype_inference
 from ocannl.lang.core.applied_operation import Application
 from ocannl.lang.core.assignment_operators import slice_base
-from ocannl.lang.core.context_vars import is_tracing, site
+from ocannl.lang.core.context_vars import may_update_states, site
 from ocannl.lang.core.leaf import LeafName, Row, RowSizes, leaf_name, rows_of
 from ocannl.lang.core.literals import Constant
 from ocannl.lang.core.operation import Operation, contraction
@@ -225,10 +225,10 @@ def _update(lhs: Tensor, write: Callable[[_StatementList], None]) -> None:
     assert isinstance(owner, State)
     if owner.when == TRAINING and not block_application.is_training():
         return
-    if is_tracing.get():
+    if not may_update_states.get():
         raise CodeError(
-            f"the state `{owner.label}` cannot be updated in the body of a loop or of a branch, or in oc.recompute: "
-            "return the new value, in a loop as its carry, and update the state outside"
+            f"the state `{owner.label}` cannot be updated in the body of a loop or of a branch: return the new value, "
+            "in a loop as its carry, and update the state outside"
         )
     target, active = _StatementList(), _active()
     write(target)
@@ -236,6 +236,6 @@ def _update(lhs: Tensor, write: Callable[[_StatementList], None]) -> None:
     application: Application[Tensor] = Application(_UPDATE, statement.operands, {})
     update = StateUpdate(owner.node, lambda _: owner.emit(), owner.typing, application=application)
     update.statement = statement
-    update.state_access = StateAccess(owner, next(_access_numbers))
+    update.state_access = StateAccess(owner, next(_access_numbers), is_update=True)
     active.latest[owner] = update
     active.effects.append(update)
