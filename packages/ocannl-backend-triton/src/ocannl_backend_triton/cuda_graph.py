@@ -78,7 +78,7 @@ def load_kernel(device: StreamDevice, binary: Binary) -> LoadedKernel:
         return function
 
 
-class GraphNode:
+class CudaGraphNode:
     """A kernel node with its launch parameters, kept at fixed addresses for the driver."""
 
     def __init__(self, device: StreamDevice, binary: Binary, grid: tuple[int, int, int], values: Sequence[int]) -> None:
@@ -100,12 +100,12 @@ class GraphBuilder:
 
     def __init__(self, device: StreamDevice) -> None:
         self.device = device
-        self.nodes: list[GraphNode] = []
+        self.nodes: list[CudaGraphNode] = []
         self.handles: list[c_void_p] = []
         self.handle = device.driver.get_handle("cuGraphCreate", 0)
         weakref.finalize(self, device.release, "cuGraphDestroy", self.handle)
 
-    def add(self, node: GraphNode, after: Sequence[int]) -> int:
+    def add(self, node: CudaGraphNode, after: Sequence[int]) -> int:
         """Adds a node that depends on the nodes of the given indices; returns its index."""
         dependences = (c_void_p * len(after))(*(self.handles[n].value for n in after))
         handle = self.device.driver.get_handle(
@@ -136,7 +136,7 @@ class GraphLaunch:
             self._graph = GraphBuilder(device)
             if module.symbols:
                 values = [addresses[STATICS_REGION], *[0] * module.symbols]
-                self._graph.add(GraphNode(device, symbol_writer(module.symbols), (1, 1, 1), values), ())
+                self._graph.add(CudaGraphNode(device, symbol_writer(module.symbols), (1, 1, 1), values), ())
             self._add_kernels(module, binaries, addresses)
             self._executable = driver.get_handle("cuGraphInstantiateWithFlags", self._graph.handle, 0)
         weakref.finalize(self, device.release, "cuGraphExecDestroy", self._executable)
@@ -176,7 +176,7 @@ class GraphLaunch:
             programs = math.prod(kernel.grid)
             values = [addresses[argument.region] + argument.offset_bytes for argument in kernel.arguments]
             values += [self._allocate_scratch(size * programs) if size else 0 for size in binary.scratch]
-            node = GraphNode(self._device, binary, kernel.grid, values)
+            node = CudaGraphNode(self._device, binary, kernel.grid, values)
             nodes_of_kernels.append({self._graph.add(node, sorted(after))})
 
     def __call__(self, *values: int) -> None:

@@ -44,7 +44,7 @@ for _name, _attached in {"numpy": _public(_value_of), "eval": _public(_value_of)
 _LAZY = {
     "declare": "ocannl.lang", "fft": "", "linalg": "", "load": "ocannl.checkpoint.loading",
     "load_weights": "ocannl.checkpoint.weights", "nn": "", "ops": "", "save": "ocannl.checkpoint.saving",
-    "show_shapes": "ocannl.show.shapes", "testing": "", "train": "",
+    "show_shapes": "ocannl.show.shapes", "summary": "ocannl.show.summary", "testing": "", "train": "",
 }  # fmt: skip
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from ocannl.checkpoint.weights import load_weights as load_weights
     from ocannl.lang import declare as declare
     from ocannl.show.shapes import show_shapes as show_shapes
+    from ocannl.show.summary import summary as summary
 else:
 
     def __getattr__(name: str) -> _Any:

@@ -4,7 +4,7 @@ from ocannl.base.errors import CodeError
 from ocannl.ir.tnode import Placement
 from ocannl.lang.block_application import is_training
 from ocannl.lang.blocks import Block, op
-from ocannl.lang.core import graph
+from ocannl.lang.core import graph as traversal
 from ocannl.lang.core.captured_sizes import Dim
 from ocannl.lang.core.context_vars import no_grad
 from ocannl.lang.core.dtype_inference import use_precision
@@ -27,6 +27,7 @@ from ocannl.lang.record.code import Code, seq
 from ocannl.lang.record.jvp import jvp
 from ocannl.lang.record.recorder import cd, comment
 from ocannl.lang.record.states import state
+from ocannl.lang.rewriting.graph import Graph, GraphNode, graph
 from ocannl.lang.shape_check import infer, shape_of
 
 builtin_declarations.attach()
@@ -34,7 +35,7 @@ builtin_declarations.attach()
 
 def forward(*tensors: Tensor) -> Code:
     """Code that computes the tensors; every shared operand is computed once."""
-    return graph.forward(*(_tensor(t, "oc.forward") for t in tensors))
+    return traversal.forward(*(_tensor(t, "oc.forward") for t in tensors))
 
 
 def _tensor(t: object, caller: str) -> Tensor:
@@ -59,6 +60,8 @@ __all__ = [
     "Block",
     "Code",
     "Dim",
+    "Graph",
+    "GraphNode",
     "Symbol",
     "Tensor",
     "arange",
@@ -71,6 +74,7 @@ __all__ = [
     "forward",
     "from_file",
     "full",
+    "graph",
     "host_call",
     "infer",
     "init",

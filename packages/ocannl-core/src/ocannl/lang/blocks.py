@@ -20,7 +20,7 @@ from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.tnode import next_id
 from ocannl.lang.block_application import BlockApplication, Member, current_application, kind_of, numbered_stream
 from ocannl.lang.core import nested
-from ocannl.lang.core.context_vars import checked_label, site
+from ocannl.lang.core.context_vars import block_path, checked_label, site
 from ocannl.lang.core.mode_switch import switched
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.paths import unique
@@ -99,6 +99,7 @@ class Block:
         check_arguments(self.function, inputs, self.arguments)
         with self.build_lock if self.members is None else nullcontext():
             result = self._apply(outer, inputs, first)
+        self._sign(result, first)
         is_new = getattr(result, "application", None) is not None and result.node.id > first  # no input passed on
         if is_new and name is not None:
             return result.with_label(name)
@@ -106,6 +107,12 @@ class Block:
             input_label = next((i.label for i in inputs if hasattr(i, "rename_if_unnamed")), "")
             result.rename_if_unnamed(f"{self.label}_{input_label}" if input_label else self.label)
         return result
+
+    def _sign(self, result: Any, first: int) -> None:
+        """Notes the path of the block on the tensors that this application has built and returns."""
+        for value in nested.leaves(result) if self.path else ():
+            if isinstance(value, Tensor) and value.node.id > first:
+                value.block_results = (*value.block_results, self.path)
 
     def _bind_by_name(self, inputs: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """All positional arguments in order, including those passed by keyword."""
@@ -132,11 +139,13 @@ class Block:
     ) -> Any:
         application = BlockApplication(self, outer)
         tokens = current_application.set(application), recorder.set(None), state_recorder.set(state_recorder.get())
+        scope = block_path.set(self.path)
         with mode_set(mode):
             try:
                 result = self.function(*inputs, **self.arguments)
                 application.finish()
             finally:
+                block_path.reset(scope)
                 current_application.reset(tokens[0])
                 recorder.reset(tokens[1])
                 state_recorder.reset(tokens[2])

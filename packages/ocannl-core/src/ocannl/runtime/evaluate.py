@@ -8,12 +8,14 @@ from typing import Any, overload
 import numpy as np
 
 from ocannl.base.errors import CodeError
+from ocannl.lang.core import nested
 from ocannl.lang.core.context_vars import no_grad
 from ocannl.lang.core.graph import forward, parameters
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import EMPTY_MAPPING, Tensor
 from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.record.code import recorder
+from ocannl.lang.rewriting.graph import Graph, GraphNode
 from ocannl.runtime.context import Context, default_context
 
 Array = np.ndarray[Any, Any]
@@ -29,19 +31,37 @@ def value_of(tensor: Tensor, ctx: Context | None = None) -> Array:
     return evaluate(tensor, ctx=ctx)
 
 
+Key = Tensor | GraphNode | str
+
+
 @overload
-def evaluate(outputs: Tensor, feeds: Feeds = ..., ctx: Context | None = ...) -> Array: ...
+def evaluate(outputs: Tensor, feeds: Feeds = ..., ctx: Context | None = ..., *, of: None = ...) -> Array: ...
 @overload
-def evaluate(outputs: Sequence[Tensor], feeds: Feeds = ..., ctx: Context | None = ...) -> list[Array]: ...
+def evaluate(
+    outputs: Sequence[Tensor], feeds: Feeds = ..., ctx: Context | None = ..., *, of: None = ...
+) -> list[Array]: ...
 @overload
-def evaluate(outputs: Mapping[str, Tensor], feeds: Feeds = ..., ctx: Context | None = ...) -> dict[str, Array]: ...
-def evaluate(outputs: Any, feeds: Feeds = EMPTY_MAPPING, ctx: Context | None = None) -> Any:
+def evaluate(
+    outputs: Mapping[str, Tensor], feeds: Feeds = ..., ctx: Context | None = ..., *, of: None = ...
+) -> dict[str, Array]: ...
+@overload
+def evaluate(outputs: Key, feeds: Feeds = ..., ctx: Context | None = ..., *, of: Graph) -> Array: ...
+@overload
+def evaluate(outputs: list[Key], feeds: Feeds = ..., ctx: Context | None = ..., *, of: Graph) -> list[Array]: ...
+@overload
+def evaluate(
+    outputs: Mapping[str, Key], feeds: Feeds = ..., ctx: Context | None = ..., *, of: Graph
+) -> dict[str, Array]: ...
+def evaluate(outputs: Any, feeds: Feeds = EMPTY_MAPPING, ctx: Context | None = None, *, of: Graph | None = None) -> Any:
     """Computes tensors together: returns an array for a tensor, a list for a list, a dictionary for a mapping.
 
     `feeds` maps inputs, or their labels, to arrays, and names of static symbols to integers. Parameters without a value
-    are initialized. `ctx` defaults to the default context.
+    are initialized. `ctx` defaults to the default context. With `of`, a graph, `outputs` and the keys of `feeds` may be
+    the names of any of its nodes; what only a fed node needs is not computed.
     Raises: CodeError if a key of `feeds` matches no input or symbol, or more than one input.
     """
+    if of is not None:
+        outputs, feeds = _of_graph(outputs, feeds, of)
     if isinstance(outputs, Mapping):
         return dict(zip(outputs, evaluate(list(outputs.values()), feeds, ctx), strict=True))
     if not isinstance(outputs, Tensor | list | tuple):
@@ -72,6 +92,22 @@ def evaluate(outputs: Any, feeds: Feeds = EMPTY_MAPPING, ctx: Context | None = N
         context.run(forward(*computed), **symbols)
     values = [context[t] for t in results]
     return values[0] if isinstance(outputs, Tensor) else values
+
+
+def _of_graph(outputs: Any, feeds: Any, graph: Graph) -> tuple[Any, Any]:
+    """The outputs as tensors, and the feeds of inputs that stand in place of the fed nodes."""
+    if not isinstance(graph, Graph):
+        raise CodeError(f"`of` of oc.evaluate is a graph, oc.graph(...), not {graph!r}"[:200])
+    part = graph.part(*nested.leaves(outputs))
+    fed = {key: graph[key] for key, value in feeds.items() if not _is_symbol(key, value, graph)}
+    cut = part.feed({node: None for node in fed.values() if node.operation != "input"})
+    named = {fed[key].name if key in fed else key: value for key, value in feeds.items()}
+    return nested.rebuilt(outputs, cut.outputs), named
+
+
+def _is_symbol(key: object, value: object, graph: Graph) -> bool:
+    is_name = isinstance(key, str) and key not in graph and isinstance(value, int | np.integer)
+    return is_name or isinstance(key, Symbol)
 
 
 def _context(roots: list[Tensor], ctx: object) -> Context:

@@ -35,6 +35,9 @@ loop_positions: ContextVar[tuple[Any, ...]] = ContextVar("ocannl_loop_positions"
 may_update_states: ContextVar[bool] = ContextVar("ocannl_may_update_states", default=True)
 """Whether blocks may update states: not in the body of a loop or of a branch."""
 
+block_path: ContextVar[str] = ContextVar("ocannl_block_path", default="")
+"""The path of the block that is applied; empty outside of blocks with labels."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

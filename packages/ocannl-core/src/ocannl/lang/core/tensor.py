@@ -24,7 +24,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import dtype_inference, graph
 from ocannl.lang.core.applied_operation import Application, describe
 from ocannl.lang.core.assignment_operators import AssignmentOperators
-from ocannl.lang.core.context_vars import checked_label, enclosing_call, gradients_enabled, site
+from ocannl.lang.core.context_vars import block_path, checked_label, enclosing_call, gradients_enabled, site
 from ocannl.lang.core.dtype_inference import DtypeInference
 from ocannl.lang.core.fans import Weight, record_uses
 from ocannl.lang.core.fill import fill
@@ -53,12 +53,14 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
     initial value of a parameter without contents; `stream` the name of its random stream, its label if None; `typing`
     its data type as far as inferred; `counted` holds masks of the cells that count in a mean, all of them if there is
     none; `weights` are the parameters that the tensor is, or rearranges, if their initial values depend on fans;
-    `effects` are the updates of states that run with the code of the tensor.
+    `effects` are the updates of states that run with the code of the tensor; `scope` is the path of the block that
+    builds the tensor, and `block_results` are the paths of the blocks that return it, inner blocks first.
     """
 
     __slots__ = (
-        "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "counted", "effects",
-        "has_gradient", "initial", "literal", "is_named", "node", "provenance", "stream", "typing", "weights",
+        "__weakref__", "_emit", "_gradient", "_projections", "_shape", "application", "block_results", "counted",
+        "effects", "has_gradient", "initial", "literal", "is_named", "node", "provenance", "scope", "stream", "typing",
+        "weights",
     )  # fmt: skip
 
     def __new__(cls, *args: object, **_: object) -> Self:
@@ -89,6 +91,8 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
         self.counted: tuple[Tensor, ...] = ()
         self.weights: tuple[Weight, ...] = ()
         self.effects: tuple[Tensor, ...] = ()
+        self.scope = block_path.get()
+        self.block_results: tuple[str, ...] = ()
         text = None if application is None else enclosing_call.get() or (lambda: describe(self))
         self.provenance = Provenance(lambda: self.label, node.role.value, text, node.where)
         self._gradient: Tensor | None = None

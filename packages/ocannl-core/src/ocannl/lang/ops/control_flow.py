@@ -16,7 +16,7 @@ from ocannl.infer.tensor_description import Provenance
 from ocannl.infer.terms import find, resolve
 from ocannl.ir.affine import Affine, SymKind
 from ocannl.ir.assign import Index
-from ocannl.ir.precision import float32, int32
+from ocannl.ir.precision import Precision, float32, int32
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import dtype_inference, nested
 from ocannl.lang.core.applied_operation import Application
@@ -90,7 +90,7 @@ def scan(
     after, y = function.structure
     _check_carry("scan", init, after)
     body = LoopBody(position, carries, initial, function, (), kind, is_reversed=reverse, recompute=recompute)
-    results = _results("scan", body, call_site)
+    results = loop_results("scan", body, call_site)
     return nested.rebuilt(init, results[: len(carries)]), nested.rebuilt(y, results[len(carries) :])
 
 
@@ -121,7 +121,7 @@ def while_loop(
         raise CodeError("the condition of oc.while_loop returns one scalar")
     relate(_SCALAR, [test.results[0].handle], None, test.results[0].provenance)
     body = LoopBody(position, carries, initial, function, (), kind, condition=test, recompute=recompute)
-    return nested.rebuilt(init, _results("while_loop", body, call_site))
+    return nested.rebuilt(init, loop_results("while_loop", body, call_site))
 
 
 def cond(condition: object, if_true: Callable[..., Any], if_false: Callable[..., Any], *operands: Any) -> Any:
@@ -146,7 +146,13 @@ def cond(condition: object, if_true: Callable[..., Any], if_false: Callable[...,
             f"the functions of oc.cond return different structures: {nested.outline(true.structure)} and "
             f"{nested.outline(false.structure)}"
         )
-    relate(_SCALAR, [chooser.handle], None, chooser.provenance)
+    return nested.rebuilt(true.structure, conditional_results(branches, call_site))
+
+
+def conditional_results(branches: Branches, call_site: CallSite) -> list[Tensor]:
+    """The results of a conditional expression. Raises: DtypeError, ShapeError if the branches differ in them."""
+    true, false = branches.if_true, branches.if_false
+    relate(_SCALAR, [branches.condition.handle], None, branches.condition.provenance)
     owner = region(BranchTensor, "cond", branches.inputs, call_site)
     owner.branches = branches
     results = []
@@ -154,7 +160,7 @@ def cond(condition: object, if_true: Callable[..., Any], if_false: Callable[...,
         if a.typing.current is not b.typing.current:
             raise DtypeError(f"the branches of oc.cond are {a.typing.current} and {b.typing.current}: use .astype(...)")
         results.append(region_result(owner, number, a, partial(_common_shape, a, b)))
-    return nested.rebuilt(true.structure, results)
+    return results
 
 
 def _common_shape(a: Tensor, b: Tensor, result: Tensor) -> Shape:
@@ -216,9 +222,21 @@ def _carries(init: Any, call_site: CallSite) -> tuple[tuple[Tensor, ...], tuple[
     return tuple(_carry(t, call_site) for t in initial), initial
 
 
+def restarted_carries(
+    carries: Sequence[Tensor], initial: Sequence[Tensor], call_site: CallSite
+) -> tuple[Tensor, ...]:
+    """Carries like those of another loop, with initial values of their own."""
+    kinds = [carry.typing.current for carry in carries]
+    return tuple(_typed_carry(t, kind, call_site) for t, kind in zip(initial, kinds, strict=True))
+
+
 def _carry(initial: Tensor, call_site: CallSite) -> Tensor:
     is_weak = initial.literal is not None and initial.typing.is_float
     kind = None if is_weak else initial.typing.settle(lambda: f"the carry that starts as `{initial.label}`")
+    return _typed_carry(initial, kind, call_site)
+
+
+def _typed_carry(initial: Tensor, kind: Precision | None, call_site: CallSite) -> Tensor:
     is_float = kind is None or kind.is_float
     name = LeafName(initial.label if initial.literal is None else "carry", call_site.where)
     carry = leaf(name, Role.RESULT, kind, INFERRED, has_gradient=is_float and gradients_enabled.get())
@@ -245,7 +263,7 @@ def _check_carry(name: str, init: Any, after: Any) -> None:
         )
 
 
-def _results(name: str, body: LoopBody, call_site: CallSite) -> list[Tensor]:
+def loop_results(name: str, body: LoopBody, call_site: CallSite) -> list[Tensor]:
     """The results of a loop: the carries after the last step, then the stacked results of the steps."""
     loop = region(LoopTensor, name, body.inputs, call_site)
     loop.body = body

@@ -112,6 +112,11 @@ def calls(stream: Stream) -> Tensor:
     return Tensor(node, emit, typing, application=Application(_COUNT_CALLS, (), {}))
 
 
+def is_random_source(t: Tensor) -> bool:
+    """Whether a tensor is the key of a random stream, or the number of its calls."""
+    return t.node.role is not Role.PARAMETER and isinstance(t.node.contents, Stream | CallCounter)
+
+
 STEP_STRIDE = 2654435769  # 2**32 divided by the golden ratio: counters of different calls and steps are far apart
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from ocannl.base.errors import ArgumentError, CodeError
 from ocannl.lang.block_application import separate_updates
 from ocannl.lang.core import nested
-from ocannl.lang.core.context_vars import site
+from ocannl.lang.core.context_vars import CallSite, site
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.recomputed_tensor import RecomputedTensor
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.core.traced_function import trace, with_body, with_reads_before
+from ocannl.lang.core.traced_function import TracedFunction, trace, with_body, with_reads_before
 from ocannl.lang.ops.control_flow import region, region_result, same_shape
 from ocannl.lang.record.code import recorder
 
@@ -42,14 +42,7 @@ def recompute(function: Callable[..., Any]) -> Callable[..., Any]:
         with separate_updates() as updates:
             traced = trace(partial(function, **keywords), arguments, None, updates)
         traced = with_body(with_reads_before(traced), _has_operands)
-        states = (access.state for t in traced.body for access in t.accesses)
-        owner = region(RecomputedTensor, "recompute", tuple(dict.fromkeys((*traced.inputs, *states))), call_site)
-        owner.function = traced
-        results = [
-            region_result(owner, number, result, partial(same_shape, result))
-            for number, result in enumerate(traced.results)
-        ]
-        return nested.rebuilt(traced.structure, results)
+        return nested.rebuilt(traced.structure, recomputed_results(traced, call_site))
 
     return call
 
@@ -58,3 +51,14 @@ def _has_operands(t: Tensor) -> bool:
     """Whether an expression has operands. Others, such as numbers of calls of random streams, are computed once, before
     the function, so that the backward pass draws the same numbers."""
     return t.application is not None and bool(t.application.operands)
+
+
+def recomputed_results(traced: TracedFunction, call_site: CallSite) -> list[Tensor]:
+    """The results of a function whose intermediate values are recomputed."""
+    states = (access.state for t in traced.body for access in t.accesses)
+    owner = region(RecomputedTensor, "recompute", tuple(dict.fromkeys((*traced.inputs, *states))), call_site)
+    owner.function = traced
+    return [
+        region_result(owner, number, result, partial(same_shape, result))
+        for number, result in enumerate(traced.results)
+    ]

@@ -30,7 +30,9 @@ class Statement:
     The left side may be a slice.
     """
 
-    __slots__ = ("accum", "clear", "combine", "explicit_projections", "lhs", "logic", "operands", "relation", "where")
+    __slots__ = (
+        "accum", "clear", "combine", "explicit_projections", "lhs", "logic", "operands", "relation", "sizes", "where",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -50,12 +52,18 @@ class Statement:
         self.combine = combine
         self.operands = operands
         self.logic = logic
+        self.sizes = sizes
         self.where = where
         self.explicit_projections = explicit_projections
         provenance = Provenance(lambda: lhs.label, "assigned", self.text, where)
         if explicit_projections is None:
             self.relation = add_relation(logic, [t.emit() for t in operands], lhs.emit(), provenance, sizes=sizes)
         _name_state(lhs, operands)
+
+    def with_operands(self, operands: tuple[Tensor, ...]) -> Statement:
+        """The same assignment of other operands."""
+        form, place = (self.lhs, self.accum, self.clear, self.combine), (self.logic, self.sizes, self.where)
+        return Statement(*form, operands, *place, self.explicit_projections)
 
     def text(self) -> str:
         """The assignment in source form, such as `c =:+ a, b  (ij; jk => ik)`."""

@@ -88,6 +88,13 @@ class StateUpdate(Tensor):
     def value_code(self) -> Iterable[Comp]:
         return self.statement()
 
+    def with_operands(self, operands: tuple[Tensor, ...]) -> StateUpdate:
+        """The same assignment of other operands, at the same place in the order of accesses."""
+        statement = self.statement.with_operands(operands)
+        update = _state_update(self.state_access.state, statement)
+        update.state_access = self.state_access
+        return update
+
 
 def _read(source: Tensor) -> Tensor:
     assert source.state_access is not None
@@ -233,9 +240,14 @@ def _update(lhs: Tensor, write: Callable[[_StatementList], None]) -> None:
     target, active = _StatementList(), _active()
     write(target)
     (statement,) = target.statements
-    application: Application[Tensor] = Application(_UPDATE, statement.operands, {})
-    update = StateUpdate(owner.node, lambda _: owner.emit(), owner.typing, application=application)
-    update.statement = statement
+    update = _state_update(owner, statement)
     update.state_access = StateAccess(owner, next(_access_numbers), is_update=True)
     active.latest[owner] = update
     active.effects.append(update)
+
+
+def _state_update(owner: Tensor, statement: Statement) -> StateUpdate:
+    application: Application[Tensor] = Application(_UPDATE, statement.operands, {})
+    update = StateUpdate(owner.node, lambda _: owner.emit(), owner.typing, application=application)
+    update.statement = statement
+    return update

@@ -1,0 +1,56 @@
+"""`ocannl show MODULE:FUNCTION`: the blocks of a model as a tree, with shapes, parameters, memory and operations."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from ocannl.base.errors import ArgumentError
+from ocannl.cli import table
+from ocannl.lang.core import nested
+from ocannl.lang.rewriting.graph import Graph, graph
+from ocannl.show.summary import COLUMNS, summary
+
+
+def register(app: typer.Typer) -> None:
+    app.command("show")(command)
+
+
+def command(
+    model: Annotated[
+        str, typer.Argument(metavar="MODULE:FUNCTION", help="A function without arguments that returns tensors.")
+    ],
+    nodes: Annotated[bool, typer.Option("--nodes", help="List all operations instead of the blocks.")] = False,
+) -> None:
+    """Show the blocks of a model: shapes, parameters, memory and operations.
+
+    Imports the module, from the current folder too, and calls the function, which returns the outputs of the model.
+    """
+    outputs = nested.leaves(_function(model)())
+    if nodes:
+        typer.echo(str(outputs[0] if outputs and isinstance(outputs[0], Graph) else graph(*outputs)))
+    else:
+        is_tree = sys.stdout.isatty()  # indented; full paths for other programs
+        blocks = summary(*outputs).blocks
+        names = ["  " * block.depth + block.name if is_tree else block.path or "total" for block in blocks]
+        table.show(COLUMNS, [(name, *block.cells) for name, block in zip(names, blocks, strict=True)])
+
+
+def _function(path: str) -> Any:
+    module, separator, name = path.partition(":")
+    if not (module and separator and name):
+        raise ArgumentError(f"a model is named as MODULE:FUNCTION, such as networks.resnet:build, not {path!r}")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        raise ArgumentError(f"the module {module!r} cannot be imported: {missing}") from None
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise ArgumentError(f"{module!r} has no function {name!r}")
+    return found

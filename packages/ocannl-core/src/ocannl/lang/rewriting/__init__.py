@@ -1,0 +1,1 @@
+"""Named views of expressions, and edits that return new ones."""
