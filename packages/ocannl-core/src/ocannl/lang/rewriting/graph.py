@@ -123,6 +123,10 @@ class Graph(Mapping[str, GraphNode]):
     def __contains__(self, key: object) -> bool:
         return key in self._by_tensor if isinstance(key, Tensor) else key in self._names
 
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The node of a tensor or of a complete name, otherwise the default."""
+        return self._by_tensor.get(key, default) if isinstance(key, Tensor) else self._names.get(key, default)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
@@ -184,7 +188,7 @@ class Graph(Mapping[str, GraphNode]):
         return self._with({t: _built(_without_gradient, [t], t.scope) for t in self._by_tensor if t in frozen})
 
     def feed(self, values: Mapping[Any, object]) -> Graph:
-        """The graph in which nodes are given: by tensors, or, where a value is None, by inputs of their shape and type."""
+        """The graph whose given nodes are tensors, or, where a value is None, by inputs of the same shape and type."""
         nodes = {self[key]: value for key, value in values.items()}
         return self._with({n.tensor: _input_like(n) if v is None else _checked_result(v) for n, v in nodes.items()})
 

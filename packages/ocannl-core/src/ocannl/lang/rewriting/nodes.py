@@ -30,8 +30,8 @@ def readers_of(tensors: Iterable[Tensor]) -> Mapping[Tensor, list[Tensor]]:
 
 
 def is_hidden(t: Tensor, readers: Sequence[Tensor]) -> bool:
-    """Whether a tensor is no node: a number, a read of a state, a loop (its results are nodes), the key or the counter of
-    a random stream, or an intermediate result of a composite function."""
+    """Whether a tensor is no node: a number, a read of a state, a loop (its results are nodes), the key or the counter
+    of a random stream, or an intermediate result of a composite function."""
     if t.literal is not None or isinstance(t, RegionTensor | StateRead) or is_random_source(t):
         return True
     call = call_of(t)
