@@ -1,6 +1,10 @@
 """The examples, each on every backend that works here, in small."""
 
 import importlib.util
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +21,7 @@ BACKENDS = [row.name for row in oc.backends() if row.usable]
 @pytest.fixture(params=BACKENDS, autouse=True)
 def _backend(request):
     with oc.use_backend(request.param):
-        yield
+        yield request.param
 
 
 def example(name):
@@ -47,6 +51,33 @@ def test_data_parallel(capsys):
 def test_digits():
     pytest.importorskip("sklearn")
     assert example("digits").main(epochs=2) > 0.75
+
+
+def lines_of(name):
+    """The lines of an example but its docstring and empty ones."""
+    return [line for line in (EXAMPLES / f"{name}.py").read_text().split('"""')[2].splitlines() if line]
+
+
+def run_in(folder, name, backend):
+    """What an example prints in a process of its own."""
+    environment = os.environ | {"OCANNL_BACKEND": backend}
+    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("_backend", [BACKENDS[0]], indirect=True)
+def test_train_digits(tmp_path, _backend):
+    pytest.importorskip("sklearn")
+    accuracy = float(re.search(r"[.\d]+", run_in(tmp_path, "train_digits", _backend))[0])
+    assert accuracy > 0.9 and len(lines_of("train_digits")) == 10
+    predicted, target = re.findall(r"[\d ]{19}", run_in(tmp_path, "predict_digits", _backend))
+    assert predicted == target
+
+
+@pytest.mark.parametrize("_backend", [BACKENDS[0]], indirect=True)
+def test_predict_digits():
+    assert len(lines_of("predict_digits")) == 5  # `test_train_digits` runs it
 
 
 def test_tensor_puzzles(capsys):

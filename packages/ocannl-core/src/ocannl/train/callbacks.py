@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from os import PathLike
 from pathlib import Path
@@ -77,9 +78,17 @@ class EarlyStopping:
             node(f"early_stopping_{name}", init=init, dtype=float64, batch=[], input=[], output=[])
             for name, init in (("best", self._sign * inf), ("epoch", -1.0))
         )
-        parameters = {} if restore is None else restore.all_params if isinstance(restore, Tensor) else restore.params
-        self._copies = [(p, state_like(f"early_stopping.{path}", p, p.dtype)) for path, p in parameters.items()]
+        if restore is not None and not isinstance(restore, Tensor | Block):
+            raise ArgumentError(f"`restore` of train.EarlyStopping is a loss or a block, not {restore!r}"[:200])
+        self._restored = restore
         self._ctx: Context | None = None
+
+    @cached_property
+    def _copies(self) -> list[tuple[Tensor, Tensor]]:
+        """The parameters, with the nodes that hold their values of the best epoch."""
+        source = self._restored
+        parameters = {} if source is None else source.all_params if isinstance(source, Tensor) else source.params
+        return [(p, state_like(f"early_stopping.{path}", p, p.dtype)) for path, p in parameters.items()]
 
     def checkpoint_parts(self) -> dict[str, Tensor]:
         """The nodes that a checkpoint holds, by name."""

@@ -9,12 +9,12 @@ from itertools import islice
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from ocannl import show as pictures
-from ocannl.base.errors import CodeError, DataError
+from ocannl.base.errors import CodeError
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.code import Code, seq
@@ -25,18 +25,17 @@ from ocannl.train.callbacks import Callback, EpochResult
 from ocannl.train.checkpoints import Checkpoints, Progress, TrainingState
 from ocannl.train.evaluation import Evaluation
 from ocannl.train.feed import Feed, bind_feed
-from ocannl.train.loss_history import CAPACITY, LossHistory
+from ocannl.train.loop import TrainingLoop
+from ocannl.train.loss_history import LossHistory
 from ocannl.train.metrics import Metric
-from ocannl.train.progress import ReportProgress, progress
+from ocannl.train.objective import LossFunction, MetricFunction, objective_of
+from ocannl.train.progress import progress
 from ocannl.train.scale import LossScale
 from ocannl.train.step import grad_update
 
 Metrics = Mapping[str, Any]
 """Metrics of a model, by name."""
-Update = Code | Callable[[Tensor], Code]
-
-_READ_SECONDS = 0.02  # between readings of losses: a step may be much shorter
-
+Optimizer = Code | Callable[[Tensor], Code]
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
@@ -48,6 +47,10 @@ class Fitted:
     compile_seconds: float
     step_seconds: float
     """Mean time of one step, including reading its batch and its loss."""
+    ctx: Context
+    loss: Tensor
+    output: Tensor | None = None
+    """What the model makes of a batch, if a model was given."""
 
     def __repr__(self) -> str:
         metrics = "".join(
@@ -72,38 +75,68 @@ class Fitted:
         return pictures.save(figure, Path(path))
 
 
+@overload
 def fit(
-    ctx: Context,
-    loss: Tensor,
-    update: Update,
-    batches: Symbol | Iterable[Feed],
+    ctx: Context, loss: Tensor, optimizer: Optimizer, data: Symbol | Iterable[Feed], /, *, epochs: int = ...,
+    shuffle: int | None = ..., scale: LossScale | float | None = ..., validation: Symbol | Iterable[Feed] | None = ...,
+    metrics: Mapping[str, Metric] | None = ..., watch: Callable[[], Metrics] | None = ...,
+    callbacks: Iterable[Callback] = ..., checkpoint: Checkpoints | str | PathLike[str] | None = ...,
+    show: bool | None = ...,
+) -> Fitted: ...  # fmt: skip
+@overload
+def fit(
+    model: Callable[..., Any], loss: LossFunction, optimizer: Callable[[Tensor], Code], data: Batches, *,
+    ctx: Context | None = ..., epochs: int = ..., scale: LossScale | float | None = ...,
+    validation: Batches | None = ..., metrics: Mapping[str, MetricFunction | Metric] | None = ...,
+    watch: Callable[[], Metrics] | None = ..., callbacks: Iterable[Callback] = ...,
+    checkpoint: Checkpoints | str | PathLike[str] | None = ..., show: bool | None = ...,
+) -> Fitted: ...  # fmt: skip
+def fit(
+    model: Any,
+    loss: Any,
+    optimizer: Optimizer,
+    data: Any,
     *,
+    ctx: Context | None = None,
     epochs: int = 1,
     shuffle: int | None = None,
     scale: LossScale | float | None = None,
-    validation: Symbol | Iterable[Feed] | None = None,
-    metrics: Mapping[str, Metric] | None = None,
+    validation: Any = None,
+    metrics: Mapping[str, Any] | None = None,
     watch: Callable[[], Metrics] | None = None,
     callbacks: Iterable[Callback] = (),
     checkpoint: Checkpoints | str | PathLike[str] | None = None,
     show: bool | None = None,
 ) -> Fitted:
-    """Trains a model: initializes parameters without a value, then runs gradients and `update` once for each batch.
+    """Trains a model: initializes parameters without a value, then runs gradients and an optimizer once for each batch.
+
+        data = train.batches({"images": images, "labels": labels}, 50, shuffle=0)
+        fitted = train.fit(model, loss=oc.cross_entropy, optimizer=train.adam, data=data, epochs=20)
+
+    `model` is a block, or another function of tensors, and `loss` a function of its result and a target, whose result
+    has a loss for each row, or is a mean. The target is the last column of `data`, a `train.batches(...)`; the model is
+    applied to the others. Losses of rows are averaged with the weights of the batches. The context is `ctx`, by default
+    that of `oc.default_context()`.
+
+    For a loss that is an expression, the first argument is the context that computes it:
 
         n = oc.symbol("n", 0, 26)
         ...  # a loss that depends on data[n]
         fitted = train.fit(ctx, loss, train.sgd(loss, 0.1, momentum=0.9), n, epochs=40, shuffle=0)
 
-    `update` is code, such as that of an optimizer, or a function from the loss to code. `batches` is a static symbol,
-    whose values enumerate the batches of an epoch, a `train.batches(...)`, or an iterable with a mapping for each step,
-    from placeholders to arrays and from symbols to integers: `[{x: xs, t: ts}, ...]`. `shuffle` is the seed of a new
-    random order of symbols or lists in each epoch; None keeps the order. `scale` is a loss scale for gradients of
-    narrow types, a number or an adaptive `LossScale`.
+    `data` is then a static symbol, whose values enumerate the batches of an epoch, a `train.batches(...)`, or an
+    iterable with a mapping for each step, from placeholders to arrays and from symbols to integers:
+    `[{x: xs, t: ts}, ...]`. `shuffle` is the seed of a new random order of symbols or lists in each epoch; None keeps
+    the order.
 
-    After each epoch, `metrics` such as `{"accuracy": train.accuracy(logits, t)}` are computed over the batches of
-    `validation`, or over those of training without it; `watch` is called and returns more metrics, such as
-    `{"accuracy": 0.97}`; and `callbacks` are called with a `train.EpochResult`. Training ends early when a callback
-    returns True.
+    `optimizer` is a function from the loss to code, such as `train.adam` or `lambda loss: train.sgd(loss, 0.1)`; for a
+    loss that is an expression, it may be code. `scale` is a loss scale for gradients of narrow types, a number or an
+    adaptive `LossScale`.
+
+    After each epoch, `metrics` are computed over the batches of `validation`, or over those of training without it.
+    They are such as `{"accuracy": train.accuracy(logits, t)}`; for a model, functions of its result and the target,
+    such as `{"accuracy": train.accuracy}`. `watch` is called and returns more metrics, such as `{"accuracy": 0.97}`;
+    and `callbacks` are called with a `train.EpochResult`. Training ends early when a callback returns True.
 
     With `checkpoint`, a path or `train.Checkpoints`, the state of the training is saved after each epoch. If the file
     exists, the run continues from there, as if it had not been interrupted; losses are those of the steps since then.
@@ -114,16 +147,19 @@ def fit(
     Raises: CodeError for fewer than 1 epoch, for an iterator and several epochs, or for no batches; DataError, with the
             number of the step, when the loss is NaN. NaN is noticed within 1024 steps.
     """
-    _check_arguments(batches, epochs, shuffle)
-    _check_weight(loss, batches)
+    _check_arguments(data, epochs, shuffle)
+    objective = objective_of(model, loss, data, metrics or {}, ctx)
+    ctx, loss = objective.ctx, objective.loss
+    _check_weight(loss, data)
     ctx.init(loss)
     started = perf_counter()
-    code = update if isinstance(update, Code) else update(loss)
-    scaled = scale.step(loss, code) if isinstance(scale, LossScale) else seq(grad_update(loss, scale=scale), code)
+    update = optimizer if isinstance(optimizer, Code) else optimizer(loss)
+    scaled = scale.step(loss, update) if isinstance(scale, LossScale) else seq(grad_update(loss, scale=scale), update)
     history = LossHistory(loss)
     step = ctx.compile(seq(scaled, history.code), keep=[loss])
     compile_seconds = perf_counter() - started
-    evaluation = Evaluation(ctx, metrics, batches if validation is None else validation) if metrics else None
+    measured = data if validation is None else validation
+    evaluation = Evaluation(ctx, objective.metrics, measured) if objective.metrics else None
 
     watched: list[Metrics] = []
     observers = list(callbacks)
@@ -132,15 +168,15 @@ def fit(
     state, start = None, Progress()
     if checkpoint is not None:
         checkpoints = checkpoint if isinstance(checkpoint, Checkpoints) else Checkpoints(checkpoint)
-        state = TrainingState(checkpoints, ctx, step, observers, batches)
+        state = TrainingState(checkpoints, ctx, step, observers, data)
         start = state.resumed()
     with ExitStack() as stack:
-        report = stack.enter_context(progress(epochs, _steps_per_epoch(batches), show))
+        report = stack.enter_context(progress(epochs, _steps_per_epoch(data), show))
         for observer in observers:
             stack.callback(getattr(observer, "close", lambda: None))
-        loop = _Loop(ctx, loss, step, history, report, state, start)
+        loop = TrainingLoop(ctx, loss, step, history, report, state, start)
         for epoch in range(epochs):
-            current = _epoch_batches(ctx, batches, order, start.batch if epoch == start.epoch else 0)
+            current = _epoch_batches(ctx, data, order, start.batch if epoch == start.epoch else 0)
             if epoch < start.epoch:
                 continue
             first = len(loop.losses) + loop.pending
@@ -153,7 +189,7 @@ def fit(
             if evaluation is not None or watch is not None:
                 watched.append(values)
                 report(len(loop.losses), {**({"loss": loop.losses[-1]} if loop.losses else {}), **values})
-            result = EpochResult(ctx, epoch, tuple(loop.losses[first:]), values, step, batches)
+            result = EpochResult(ctx, epoch, tuple(loop.losses[first:]), values, step, data)
             answers = [observer(result) for observer in observers]
             loop.save(epoch + 1)
             if any(answer is True for answer in answers):
@@ -161,82 +197,8 @@ def fit(
         loop.read(watched[-1] if watched else {})
     if not loop.losses and not start.steps:
         raise CodeError("there are no batches to train on")
-    return Fitted(loop.losses, watched, step, compile_seconds, loop.seconds / max(1, len(loop.losses)))
-
-
-class _Loop:
-    """Runs steps, and reads their losses from time to time."""
-
-    def __init__(
-        self, ctx: Context, loss: Tensor, step: Routine, history: LossHistory, report: ReportProgress,
-        state: TrainingState | None, start: Progress,
-    ) -> None:  # fmt: skip
-        self.state, self.start = state, start
-        self.ctx, self.step, self.history, self.report, self.label = ctx, step, history, report, loss.label
-        self.losses: list[float] = []
-        self.pending = 0  # steps whose losses are not read
-        self.seconds = 0.0
-        self._last_read = perf_counter()
-        self._chunk = 1  # steps between looks at the clock
-
-    def run(self, batches: Iterable[Mapping[str, int]], epoch: int, metrics: Metrics) -> None:
-        """Runs a step for each batch of an epoch."""
-        iterator = iter(batches)
-        batch = self.start.batch if epoch == self.start.epoch else 0
-        step = self.step
-        is_complete = False
-        while not is_complete:
-            count, started = min(self._chunk, CAPACITY - self.pending, self._until_save()), perf_counter()
-            done = 0
-            for symbols in islice(iterator, count):
-                step(**symbols)
-                done += 1
-            now = perf_counter()
-            self.seconds += now - started
-            self.pending += done
-            batch += done
-            is_complete = done < count
-            self._chunk = max(1, min(2 * self._chunk, int(_READ_SECONDS * done / (now - started))))
-            if self.pending == CAPACITY or now - self._last_read > _READ_SECONDS:
-                self.read(metrics)
-            if done and self.state is not None and self.state.every and self.steps % self.state.every == 0:
-                self.save(epoch, batch)
-
-    @property
-    def steps(self) -> int:
-        """All steps, with those before the run was continued."""
-        return self.start.steps + len(self.losses) + self.pending
-
-    def _until_save(self) -> int:
-        """The number of steps to the next checkpoint."""
-        every = None if self.state is None else self.state.every
-        return CAPACITY if every is None else every - self.steps % every
-
-    def save(self, epoch: int, batch: int = 0) -> None:
-        """Saves a checkpoint, of a model without NaN."""
-        if self.state is not None:
-            self.read({})
-            self.state.save(Progress(epoch, batch, self.steps))
-
-    def read(self, metrics: Metrics) -> None:
-        """Reads the losses of steps since the last reading. Raises: DataError if one is NaN."""
-        started = perf_counter()
-        if self.pending:
-            self.losses += self.history.last(self.ctx, self.pending)
-            self._check(len(self.losses) - self.pending)
-            self.pending = 0
-            self.report(len(self.losses), {"loss": self.losses[-1], **metrics})
-        self._last_read = perf_counter()
-        self.seconds += self._last_read - started
-
-    def _check(self, first: int) -> None:
-        for number in range(first, len(self.losses)):
-            if self.losses[number] != self.losses[number]:
-                before = f", after {self.losses[number - 1]:g} in the step before" if number else ""
-                raise DataError(
-                    f"the loss `{self.label}` is NaN in step {number + 1}{before}"
-                    "\n  fix  with oc.settings(check_numbers=True): around the training names the node where NaN begins"
-                )
+    step_seconds = loop.seconds / max(1, len(loop.losses))
+    return Fitted(loop.losses, watched, step, compile_seconds, step_seconds, ctx, loss, objective.output)
 
 
 def _check_arguments(batches: object, epochs: object, shuffle: int | None) -> None:
