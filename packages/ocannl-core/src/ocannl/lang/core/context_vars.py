@@ -99,12 +99,32 @@ class CallSite:
 
 
 def site() -> CallSite:
-    """The innermost frame outside the framework."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and type(name := frame.f_globals.get("__name__")) is str and _is_internal(name):
-        frame = frame.f_back
+    """The call site of an expression.
+
+    The variable is that of the innermost frame outside the language, which may be a layer of this package; the line is
+    that of the innermost frame outside the package.
+    """
+    frame = _first_outside(_is_internal, sys._getframe(1))
     if frame is None:
         return CallSite("", "")
+    found = _cached_site(frame)
+    if _is_part_of_package(_module(frame)) and (outer := _first_outside(_is_part_of_package, frame)) is not None:
+        return CallSite(_cached_site(outer).where, found.name)
+    return found
+
+
+def _first_outside(is_inside: Callable[[str], bool], frame: FrameType | None) -> FrameType | None:
+    while frame is not None and is_inside(_module(frame)):
+        frame = frame.f_back
+    return frame
+
+
+def _module(frame: FrameType) -> str:
+    name = frame.f_globals.get("__name__")
+    return name if type(name) is str else ""
+
+
+def _cached_site(frame: FrameType) -> CallSite:
     code, is_named = frame.f_code, enclosing_call.get() is None
     key = id(code), frame.f_lasti, is_named
     cached = _site_cache.get(key)
@@ -124,6 +144,11 @@ _site_cache: dict[tuple[int, int, bool], tuple[CodeType, CallSite]] = {}  # keye
 @cache
 def _is_internal(module: str) -> bool:
     return module.startswith(_INTERNAL)
+
+
+@cache
+def _is_part_of_package(module: str) -> bool:
+    return module == "ocannl" or module.startswith("ocannl.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
