@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import errno
+import json
 import os
 import pickle
 import random
@@ -10,6 +12,7 @@ import resource
 import stat
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from safetensors.numpy import load_file, save_file
 
 import ocannl as oc
 from ocannl import train
+from ocannl.checkpoint import block_writer
 
 BACKENDS = [row.name for row in oc.backends() if row.usable and row.name != "example"]
 KILLS = int(os.environ.get("OCANNL_TEST_KILLS", "200"))
@@ -221,6 +225,51 @@ def small(ctx: oc.Context) -> oc.Tensor:
     return w
 
 
+@pytest.mark.parametrize("folder", ["disk", "memory"])
+@pytest.mark.parametrize("cells", [0, 1, 700, 300_000, 2_300_001])
+def test_files_are_those_of_the_library(tmp_path: Path, ctx: oc.Context, folder: str, cells: int) -> None:
+    if folder == "memory" and not os.access("/dev/shm", os.W_OK):
+        pytest.skip("there is no file system in memory")
+    with tempfile.TemporaryDirectory(dir=tmp_path if folder == "disk" else "/dev/shm") as name:
+        path, rng = Path(name) / "a", np.random.default_rng(cells)
+        arrays = {"b.\u2713": rng.normal(size=(cells, 1)).astype("f4"), "a": np.arange(3, dtype="f4")}
+        leaves = {key: oc.placeholder(key, output=list(a.shape)) for key, a in arrays.items()}
+        for key, t in leaves.items():
+            ctx[t] = arrays[key]
+        oc.save(path, ctx, leaves)
+        content = path.read_bytes()
+    save_file(arrays, tmp_path / "library")
+    (seen, data), (want, expected) = map(parts_of, (content, (tmp_path / "library").read_bytes()))
+    assert seen.pop("__metadata__") and seen == want and data == expected and list(seen) == ["a", "b.\u2713"]
+
+
+def parts_of(content: bytes) -> tuple[dict[str, Any], bytes]:
+    """The header and the data of a file of safetensors."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(content[8:end]), content[end:]
+
+
+def test_file_systems_with_other_blocks_are_written_by_way_of_the_cache(
+    tmp_path: Path, ctx: oc.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a part of a block is written, the next write of a file without a cache fails."""
+    failures = []
+
+    class Partial(block_writer.FileIO):
+        def write(self, data: Any) -> int:
+            if failures or self.mode != "wb":
+                return super().write(data)
+            failures.append(super().write(data[:8192]))
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(block_writer, "FileIO", Partial)
+    w = oc.param("w", np.arange(700_000, dtype="f4"))
+    ctx.init({"w": w})
+    oc.save(tmp_path / "a", ctx, w)
+    np.testing.assert_array_equal(load_file(tmp_path / "a")["w"], ctx[w])
+    assert failures
+
+
 def test_the_last_versions_are_kept_and_a_relative_link_leads_to_the_latest(
     tmp_path: Path, ctx: oc.Context, small: oc.Tensor
 ) -> None:
@@ -258,8 +307,11 @@ def test_links_are_followed_and_permissions_kept(tmp_path: Path, ctx: oc.Context
             use(tmp_path / "loop", ctx, small)
 
 
-def test_what_cannot_be_written_leaves_the_old_file_whole(tmp_path: Path, ctx: oc.Context, small: oc.Tensor) -> None:
+@pytest.mark.parametrize("count", [50_000, 1_000_000])  # of cells: the larger file is written past the cache
+def test_what_cannot_be_written_leaves_the_old_file_whole(tmp_path: Path, ctx: oc.Context, count: int) -> None:
     path = tmp_path / "a.safetensors"
+    small = oc.param("w", np.arange(count, dtype="f4"))
+    ctx.init({"w": small})
     oc.save(path, ctx, small, step=1)
     old = path.read_bytes()
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -19,9 +19,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from ocannl.base.errors import CheckpointError
+from ocannl.checkpoint.block_writer import BLOCK_BYTES, new_file
 
 Array = np.ndarray[Any, Any]
 
@@ -34,6 +34,8 @@ TYPES: Mapping[str, np.dtype[Any]] = {
     }.items()
 }  # fmt: skip
 
+_TYPE_NAMES: Mapping[np.dtype[Any], str] = {kind: name for name, kind in TYPES.items()}
+
 DIGEST = "sha256"
 NO_DIGEST = "0" * 64
 LENGTH_BYTES = 8
@@ -42,27 +44,41 @@ MAX_THREADS = 4  # for digests
 
 
 def write(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    """Writes a file durably. The digest is computed while the data is written, and stored in the header last."""
-    with digesting(arrays, metadata) as digest:
-        save_file(dict(arrays), path, {**metadata, DIGEST: NO_DIGEST})
-        with open(path, "r+b") as file:
-            os.fsync(file.fileno())
-            header = file.read(int.from_bytes(file.read(LENGTH_BYTES), "little"))
-            field = f'"{DIGEST}":"'.encode()
-            file.seek(LENGTH_BYTES + header.index(field + NO_DIGEST.encode()) + len(field))
-            file.write(digest().encode())
-            file.flush()
-            os.fsync(file.fileno())
+    """Writes a file durably. The digest is computed while the data is written, and the header, which contains it, is
+    written last."""
+    ordered = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))  # so that all are aligned
+    start = len(_header(ordered, {**metadata, DIGEST: NO_DIGEST}))
+    size = start + sum(array.nbytes for array in ordered.values())
+    threads = _processors() - 1  # one writes
+    with digesting(arrays, metadata, threads) as digest, new_file(path, size) as file:
+        file.write(start, map(_bytes_of, ordered.values()))
+        file.write(0, [np.frombuffer(_header(ordered, {**metadata, DIGEST: digest()}), np.uint8)])
+
+
+def _header(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:
+    """The header, in whole blocks."""
+    table: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name, array in arrays.items():
+        start, end = end, end + array.nbytes
+        table[name] = {"dtype": _TYPE_NAMES[array.dtype], "shape": array.shape, "data_offsets": (start, end)}
+    text = json.dumps(table, separators=(",", ":")).encode()
+    length = -(-(LENGTH_BYTES + len(text)) // BLOCK_BYTES) * BLOCK_BYTES - LENGTH_BYTES
+    return length.to_bytes(LENGTH_BYTES, "little") + text.ljust(length)
+
+
+def _bytes_of(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
 
 
 @contextmanager
-def digesting(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> Iterator[Callable[[], str]]:
+def digesting(arrays: Mapping[str, Array], metadata: Mapping[str, str], threads: int) -> Iterator[Callable[[], str]]:
     """The digest of the content of a file, computed by other threads: SHA-256 of the metadata and the table of tensors
     as JSON, followed by the SHA-256 of all data in pieces."""
     ordered = sorted(arrays.items())
     table = [[name, str(array.dtype), *array.shape] for name, array in ordered]
     digest = hashlib.sha256(json.dumps([dict(sorted(metadata.items())), table]).encode())
-    with ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(max(1, min(MAX_THREADS, threads))) as pool:
         parts = [pool.submit(_sha256, piece) for piece in _pieces(array for _, array in ordered)]
 
         def result() -> str:
@@ -78,7 +94,7 @@ def _pieces(arrays: Iterable[Array]) -> Iterator[list[Array]]:
     piece: list[Array] = []
     room = PIECE_BYTES
     for array in arrays:
-        data = array.reshape(-1).view(np.uint8)
+        data = _bytes_of(array)
         while len(data):
             piece.append(data[:room])
             data, room = data[room:], room - len(piece[-1])
@@ -94,6 +110,11 @@ def _sha256(piece: Iterable[Array]) -> bytes:
     for part in piece:
         digest.update(part.data)
     return digest.digest()
+
+
+def _processors() -> int:
+    """The number of processors of this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def has_metadata(path: Path, name: str) -> bool:
@@ -130,7 +151,7 @@ class TensorFile:
         """Reads all tensors. Raises: CheckpointError if they do not agree with the digest."""
         metadata = {name: text for name, text in self.metadata.items() if name != DIGEST}
         arrays = {name: self.read(name) for name in self.types}
-        with digesting(arrays, metadata) as digest:
+        with digesting(arrays, metadata, _processors()) as digest:
             if digest() != self.metadata.get(DIGEST):
                 raise CheckpointError(f"{self.path} is damaged: its content does not have the digest in its header")
         return arrays
