@@ -11,7 +11,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.base import spelling
+from ocannl.base import spelling, training_names
 
 WORKS = {
     # creation
@@ -69,8 +69,7 @@ ANSWERED: dict[str, str] = {
     "oc.max(x)": ".max(", "oc.transpose(x)": ".T", "oc.reshape(x, 6)": "einsum", "oc.squeeze(x)": "einsum",
     "oc.permute(x)": "einsum", "oc.sqare(x)": "square", "oc.clamp(x, 0, 1)": "oc.clip", "oc.power(x, 2)": "oc.pow",
     "oc.Linear": "nn.linear", "oc.LayerNorm": "nn.layer_norm", "nn.Linear": "nn.linear", "nn.linera": "linear",
-    "nn.Sequential": "nn.mlp", "nn.ReLU": "oc.relu",
-    "nn.linear(x, width='a')": "integer", "oc.optim": "train",
+    "nn.Sequential": "nn.mlp", "nn.ReLU": "oc.relu", "nn.linear(x, width='a')": "integer", "oc.optim": "train",
     "oc.grad(f)": ".grad", "oc.jit(f)": "compile", "oc.vmap(f)": "batch",
     "oc.compile(f)": "compile", "oc.manual_seed(1)": "seed", "oc.device('cuda')": "Context", "oc.cuda": "Context",
     "oc.float": "oc.float32", "oc.half": "oc.float16", "oc.long": "oc.int64", "oc.double": "oc.float64",
@@ -114,7 +113,7 @@ ANSWERED: dict[str, str] = {
     "oc.conv2d(img, k, padding='SAME')": "padding", "train.sgd(1.0, 0.1)": "loss", "train.adam({})": "loss",
     "train.sgd(loss, 'fast')": "learning rate", "train.sgd(loss, 0.1, momentum='a')": "momentum",
     "train.sgd(loss, 0.1, params=3)": "params", "train.adam(loss, betas=0.9)": "betas",
-    "train.fit(1, 2, 3, 4)": "batches",
+    "train.fit(1, 2, 3, 4)": "batches", "train.EMA(loss).swapped(loss)": "context",
     "train.cosine_decay('a', 2)": "initial", "oc.arange(2**40)": "2**31", "oc.iota(2**40)": "2**31",
     "oc.arange('a')": "arange", "x.projections": "no operation", "oc.stack(x, a)": "list", "oc.stack(3)": "list",
     "loss.find(['w'])": "path", "oc.Context('numpy', threads=10**5)": "threads",
@@ -126,16 +125,70 @@ ANSWERED: dict[str, str] = {
     "oc.max_pool2d(img, 'a')": "window", "oc.conv2d(img, k, groups='a')": "groups",
     "oc.conv2d(img, k, stride=0)": "stride", "oc.one_hot(ids, 'a')": "n", "oc.param('w', o=3)": "[3]",
     "oc.param('w', o=['a'])": "size", "oc.param(a, a)": "label", "oc.full('a')": "number",
+    # models, optimizers, data and training loops
+    "net.parameters()": "net.params", "net.trainable_variables": "net.params", "net.buffers()": "net.states",
+    "net.state_dict()": "oc.save(path, ctx, net)", "net.load_state_dict({})": "oc.load(path, ctx, net)",
+    "net.load_weights('f')": "oc.load_weights(path, net)", "net.train()": "training=False", "net.eval()": "training=",
+    "net.zero_grad()": "train.grad_update", "net.forward(x)": "net(x)", "net.predict(x)": "oc.evaluate(net(x)",
+    "net.to('cuda')": "oc.Context(", "net.half()": "dtype=", "net.modules()": "net.params",
+    "net.summary()": "oc.show_shapes", "net.fit(x, x)": "train.fit(", "net.compile('adam')": "ctx.compile(",
+    "net.register_buffer('b', x)": "oc.state(", "net.apply(f)": "net(x)", "net.init(1, x)": "ctx.init(",
+    "net.weight": "net.params[", "net.bias": "net.params[", "net.requires_grad_(False)": "params=",
+    "net.count_params()": "net.params.values()", "opt.step()": "ctx.compile(", "opt.zero_grad()": "train.grad_update",
+    "opt.state_dict()": "oc.save(path, ctx, step)", "opt.param_groups": "groups=", "opt.lr": "schedule",
+    "opt.minimize(loss)": "ctx.compile(", "opt.apply_gradients([])": "ctx.compile(", "opt.init(x)": "ctx.init(",
+    "loss.zero_grad()": "train.grad_update", "loss.minimize()": "train.fit(", "loss.grad_fn": "t.operation",
+    "w.assign(a)": "ctx[t] = array", "w.set_value(a)": "ctx[t] = array", "w.trainable": "has_gradient",
+    "setattr(w, 'data', a)": "ctx[t]", "w.register_hook(f)": "keep=", "data.batch_size": "data.size",
+    "data.dataset": "data.source", "data.shuffle()": "shuffle=0", "data.repeat()": "epochs=",
+    "train.DataLoader(a, batch_size=2)": "train.batches(", "train.Dataset": "train.batches(",
+    "train.batches({'d': a}, 2, drop_last=True)": 'partial="drop"', "train.batches(a, batch_size=2)": "size=",
+    "train.batches({'d': a}, 2, num_workers=4)": "prefetch=", "train.batches({'d': a}, 2, collate_fn=f)": "map=",
+    "train.batches({'d': a}, 2, pin_memory=True)": "not needed", "train.batches({'d': a}, 2, seed=1)": "shuffle=",
+    "train.batches({'d': a}, 2, shuffle=True)": "shuffle=0", "train.batches({'d': a}, 2, shuffle=False)": "None",
+    "train.fit(ctx, loss, opt, n, shuffle=True)": "shuffle=0", "train.fit(ctx, loss, opt, n, num_epochs=2)": "epochs=",
+    "train.fit(ctx, loss, opt, n, validation_data=n)": "validation=",
+    "train.fit(ctx, loss, opt, n, verbose=1)": "show=",
+    "train.fit(ctx, loss, optimizer=opt)": "update=", "train.fit(ctx, loss, 'adam', n)": "Code or a function",
+    "train.adam(loss.params)": "params=", "train.adam([w], 0.1)": "params=", "train.adam(loss, amsgrad=True)": "@oc.cd",
+    "train.adam(loss, fused=True)": "not needed", "train.adam(loss, parameters=[w])": "params=",
+    "train.adam(loss, clipnorm=1.0)": "clip_grad_norm", "train.adam(loss, decay=0.1)": "exponential_decay",
+    "train.rmsprop(loss, rho=0.9)": "alpha=", "train.adagrad(loss, lr_decay=0.1)": "exponential_decay",
+    "train.sgd(loss, 0.1, dampening=0.1)": "@oc.cd", "train.optimizers": "train.sgd", "train.StepLR": "step_decay",
+    "train.MultiStepLR": "step_decay", "train.CosineAnnealingLR": "cosine_decay", "train.LambdaLR": "lambda step",
+    "train.ExponentialLR": "exponential_decay", "train.GradScaler": "LossScale", "train.ModelCheckpoint": "checkpoint=",
+    "train.CSVLogger": "CsvLog", "train.SummaryWriter": "TensorBoardLog", "train.Callback": "callbacks=",
+    "train.Trainer": "train.fit(", "train.f1": "f1_score", "train.mse": "oc.squared_error", "train.save": "oc.save(",
+    "train.cross_entropy": "oc.cross_entropy", "train.DDP": "DataParallel",
+    "train.clip_by_global_norm": "clip_grad_norm",
+    "oc.inference_mode()": "oc.no_grad()", "oc.set_grad_enabled(False)": "oc.no_grad()", "oc.eval()": "training=False",
+    "oc.remat(f)": "oc.recompute", "oc.Buffer(a)": "oc.state", "oc.set_default_dtype('float64')": "dtype=",
+    "oc.set_num_threads(2)": "threads=", "oc.set_seed(1)": "seed=1", "oc.DataLoader": "train.batches(",
+    "oc.autocast('cuda')": "LossScale", "oc.lax": "oc.scan", "oc.numpy": "oc.exp", "oc.tree_map(f, w)": "loss.params",
+    "oc.ReLU()": "oc.relu", "oc.Conv2d(3, 4, 3)": "oc.conv2d", "oc.MaxPool2d(2)": "oc.max_pool2d",
+    "oc.Dropout(0.5)": "oc.dropout", "oc.BatchNorm2d(3)": "oc.state", "oc.MultiheadAttention(8, 2)": "oc.softmax",
+    "oc.CrossEntropyLoss()": "oc.cross_entropy", "oc.MSELoss()": "squared_error", "oc.ModuleList([])": "for n in",
+    "oc.functional": "oc.relu", "oc.F": "oc.relu", "oc.rearrange(x, 'a b -> b a')": "einsum",
+    "oc.save_model('m', net)": "oc.save(", "oc.load_model('m')": "oc.load(", "oc.is_tensor(x)": "isinstance",
+    "ctx.backward(loss)": "grad_update", "ctx.fit(loss)": "train.fit(", "ctx.train(loss)": "train.fit(",
+    "ctx.step()": "ctx.compile(", "ctx.save('m')": "oc.save(", "ctx.load('m')": "oc.load(", "ctx.item(loss)": "ctx[t]",
+    "ctx.parameters()": "loss.params", "ctx.feed(w, a)": "ctx[t] = array", "ctx.no_grad()": "oc.no_grad()",
+    "average.shadow": "averages", "average.apply()": "swapped(ctx)", "scale.scale(loss)": "scale.step(",
+    "plateau.get_last_lr()": "plateau.rate",
 }  # fmt: skip
 
 
 def scope() -> dict[str, object]:
     a, w = np.ones((2, 3), "float32"), oc.param("w", o=[3])
+    loss, net = (w * w).sum(), oc.op(lambda x, *, width: x * oc.param("w", o=[width]))(width=3, label="net")
     return {
         "oc": oc, "nn": nn, "train": train, "np": np, "math": math, "a": a, "x": oc.tensor(a), "w": w,
-        "v": oc.tensor(np.ones(3, "float32")), "loss": (w * w).sum(), "ids": oc.tensor(np.array([0, 1])),
+        "v": oc.tensor(np.ones(3, "float32")), "loss": loss, "ids": oc.tensor(np.array([0, 1])),
         "p": oc.placeholder("p", o=[2, 3]), "f": abs,
-        "img": oc.tensor(np.ones((4, 4, 1), "float32")), "k": oc.param("k", o=[3, 3]),
+        "img": oc.tensor(np.ones((4, 4, 1), "float32")), "k": oc.param("k", o=[3, 3]), "net": net,
+        "opt": train.adam(loss), "ctx": oc.Context("numpy"), "n": oc.symbol("n", 0, 1),
+        "data": train.batches({"d": a}, 2), "average": train.EMA(loss), "scale": train.LossScale(),
+        "plateau": train.ReduceOnPlateau(0.1),
     }  # fmt: skip
 
 
@@ -157,20 +210,34 @@ def test_habit_is_answered(expression):
     assert len(message.splitlines()[0]) < 400
 
 
+def tables():
+    """The tables of names, with an object that does not have these names."""
+    objects = scope()
+    return [
+        (oc, spelling.MODULE), (objects["x"], spelling.TENSOR), (objects["ctx"], spelling.CONTEXT),
+        (objects["x"].shape, spelling.SHAPE), (objects["x"].value, spelling.NODE),
+        (objects["ctx"].compile(objects["opt"]), spelling.ROUTINE), (train, training_names.TRAIN),
+        (nn, training_names.NN),
+        (objects["net"], training_names.BLOCK), (objects["opt"], training_names.CODE),
+        (objects["data"], training_names.BATCHES), (objects["average"], training_names.EMA),
+        (objects["scale"], training_names.LOSS_SCALE), (objects["plateau"], training_names.PLATEAU),
+        (train.Fitted([], [], None, 0, 0), training_names.FITTED),
+    ]  # fmt: skip
+
+
 def test_answers_point_to_what_exists():
-    modules = {"oc": oc, "nn": nn, "train": train, "t": oc.Tensor, "x": oc.Tensor, "ctx": oc.Context, "loss": oc.Tensor}
-    tables = (spelling.TENSOR, spelling.MODULE, spelling.TRAIN, spelling.NN, spelling.CONTEXT, spelling.ROUTINE)
-    answers = [text for table in (*tables, spelling.SHAPE, spelling.NODE, spelling.KEYWORDS) for text in table.values()]
-    names = {match for text in answers for match in re.findall(r"\b(oc|nn|train|t|x|ctx|loss)\.([A-Za-z_]\w*)", text)}
-    assert len(names) > 40
-    assert [f"{owner}.{name}" for owner, name in sorted(names) if not hasattr(modules[owner], name)] == []
+    objects = scope()
+    objects |= {"t": objects["x"], "fitted": train.Fitted([], [], None, 0, 0)}
+    objects["net"](objects["v"])
+    answers = [text for table in (*(table for _, table in tables()), spelling.KEYWORDS) for text in table.values()]
+    owners = "oc|nn|train|t|x|ctx|loss|net|data|average|scale|plateau|fitted"
+    names = {match for text in answers for match in re.findall(rf"\b({owners})\.([A-Za-z_]\w*)", text)}
+    assert len(names) > 100
+    assert [f"{owner}.{name}" for owner, name in sorted(names) if not hasattr(objects[owner], name)] == []
 
 
 def test_names_of_the_tables_do_not_exist():
-    owners = (
-        (oc.Tensor, spelling.TENSOR), (oc, spelling.MODULE), (nn, spelling.NN), (oc.Context, spelling.CONTEXT)
-    )  # fmt: skip
-    for owner, table in owners:
+    for owner, table in tables():
         assert [name for name in table if hasattr(owner, name)] == []
 
 
@@ -234,3 +301,9 @@ def test_advised_specs_compute_what_they_stand_for():
     np.testing.assert_allclose(normalized.numpy(), expected, rtol=1e-12)
     answers = str([spelling.TENSOR, spelling.MODULE])
     assert all(spec in answers for spec in ("(a b)", "...|b,a", "...|a,0", "...|..a..,0", "a^b => b"))
+
+
+def test_code_from_a_recorder_answers_like_other_code():
+    code = train.clip_grad_norm(scope()["loss"], 1.0)
+    with pytest.raises(oc.ArgumentError, match="function="):
+        code(1, function=abs)

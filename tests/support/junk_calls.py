@@ -87,6 +87,7 @@ def subjects() -> dict[str, object]:
     closed.close()
     layer = oc.op(_layer)(width=2)
     layer(x)
+    fed = oc.placeholder("fed", batch=[2], output=[3])
     return {
         "x": x, "w": w, "p": p, "loss": loss, "grad": w.grad, "batched": oc.tensor(np.ones((4, 2)), batch_axes=1),
         "ids": oc.tensor(np.array([0, 1])), "open": oc.placeholder("open"), "mask": x > 1, "ctx": ctx,
@@ -94,11 +95,18 @@ def subjects() -> dict[str, object]:
         "routine": ctx.compile(update), "code": update, "layer": layer, "dim": oc.Dim("d"), "symbol": oc.symbol("n",
         0, 4),
         "node": w.value, "shape": x.shape, "scale": train.LossScale(), "open_dim": oc.Dim(),
+        "state": oc.op(_state)(width=3), "batches": train.batches({"fed": a}, 2, inputs={fed: "fed"}),
+        "optimizer": train.adam(loss, 0.1), "average": train.EMA(loss, 0.9), "recomputed": oc.recompute(oc.relu),
+        "plateau": train.ReduceOnPlateau(0.1), "clipped": train.clip_grad_norm(loss, 1.0),
     }  # fmt: skip
 
 
 def _layer(x: oc.Tensor, *, width: int) -> oc.Tensor:
     return oc.relu(oc.einsum("...|a,b => ", x) * oc.param("w", o=[width]))
+
+
+def _state(*, width: int) -> oc.Tensor:
+    return oc.state("s", 0.0, output=[width])
 
 
 def junk(objects: dict[str, object]) -> list[object]:
@@ -200,6 +208,7 @@ INTERNAL = {
     "bind", "compile_comp", "prepare_run", "record_run", "upload_contents", "refuse_closed", "is_initialized",
     "readable",
     "emit", "function", "close",
+    "begin", "end", "note", "splice", "record", "is_current", "assign_augmented", "assign_item", "as_operand",
 }  # fmt: skip
 """Methods between modules of the framework, functions of the test, and `close`, which would end the test."""
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from ocannl.base.errors import UnknownName
 
 Names = Mapping[str, str]
+T = TypeVar("T")
 
 
-def _rows(names: str, answer: str) -> Names:
+def rows(names: str, answer: str) -> Names:
     """The same answer for several names; `{}` in it stands for the name."""
     return {name: answer.replace("{}", name) for name in names.split()}
 
@@ -20,17 +21,17 @@ AXES = 'axes have names: write a spec, such as oc.einsum("{}", x)'
 _NO_COPY = "an expression needs no copy: use the tensor itself"
 _READ = "write t.numpy() for the values, or ctx[t] after a run"
 _IN_PLACE = "assignments are recorded: write `t += ...` or `t[...] = ...` inside `with oc.cd():`"
-_CONTEXT = "tensors have no device: values live in a context, as in ctx = oc.Context(\"llvm\")"
+CONTEXT_ANSWER = "tensors have no device: values live in a context, as in ctx = oc.Context(\"llvm\")"
 _DTYPES = {"float": "float32", "half": "float16", "double": "float64", "long": "int64", "int": "int32", "bool": "bool",
            "short": "int32", "byte": "uint8"}  # fmt: skip
 _SPECS: dict[str, str] = {
-    **_rows("reshape view flatten ravel", AXES.replace("{}", "...|a,b => ...|(a b)")),
-    **_rows("permute transpose swapaxes moveaxis",
+    **rows("reshape view flatten ravel", AXES.replace("{}", "...|a,b => ...|(a b)")),
+    **rows("permute transpose swapaxes moveaxis",
             AXES.replace("{}", "...|a,b => ...|b,a") + "; x.T swaps the input and output rows"),
-    **_rows("squeeze unsqueeze expand_dims", AXES.replace("{}", "...|a => ...|a,0")),
-    **_rows("expand broadcast_to",
+    **rows("squeeze unsqueeze expand_dims", AXES.replace("{}", "...|a => ...|a,0")),
+    **rows("expand broadcast_to",
             "operands broadcast by themselves; " + AXES.replace("{}", "...|a => ...|b,a") + " with b=size"),
-    **_rows("unbind array_split", "write oc.split(x, sizes, spec) or oc.chunk(x, count, spec), or"
+    **rows("unbind array_split", "write oc.split(x, sizes, spec) or oc.chunk(x, count, spec), or"
             ' oc.concat("a^b => b", x, a=size) for each part'),
 }  # fmt: skip
 _OPERATORS = {
@@ -65,30 +66,30 @@ TENSOR: Names = {
     **{name: f"write x {sign} y" for name, sign in _OPERATORS.items()},
     **{name: f"write oc.{function}(...)" for name, function in _FUNCTIONS.items()},
     **{name: f"write t.astype(oc.{dtype})" for name, dtype in _DTYPES.items()},
-    **_rows("repeat tile split chunk roll flip rot90 pad unfold fold", "write oc.{}(x, ...)"),
-    **_rows("repeat_interleave", "write oc.repeat(x, times, spec)"),
-    **_rows("tan asin acos atan atan2 sinh cosh asinh acosh atanh hypot sinc erf erfc erfinv lgamma digamma logit",
+    **rows("repeat tile split chunk roll flip rot90 pad unfold fold", "write oc.{}(x, ...)"),
+    **rows("repeat_interleave", "write oc.repeat(x, times, spec)"),
+    **rows("tan asin acos atan atan2 sinh cosh asinh acosh atanh hypot sinc erf erfc erfinv lgamma digamma logit",
             "write oc.{}(...)"),
-    **_rows("log10 log1p expm1 square lerp fmod logical_xor isclose copysign signbit heaviside nan_to_num logaddexp",
+    **rows("log10 log1p expm1 square lerp fmod logical_xor isclose copysign signbit heaviside nan_to_num logaddexp",
             "write oc.{}(...)"),
-    **_rows("isnan isinf isfinite", "write oc.{}(...)"),
-    **_rows("eq ne lt le gt ge dot cross_entropy where maximum minimum dropout stack one_hot diag outer",
+    **rows("isnan isinf isfinite", "write oc.{}(...)"),
+    **rows("eq ne lt le gt ge dot cross_entropy where maximum minimum dropout stack one_hot diag outer",
             "write oc.{}(...)"),
-    **_rows("add_ sub_ mul_ div_ fill_ copy_ clamp_ normal_ uniform_ unsqueeze_", _IN_PLACE),
-    **_rows("item tolist block_until_ready cpu", _READ),
-    **_rows("clone copy contiguous", _NO_COPY),
-    **_rows("cuda device is_cuda devices", _CONTEXT),
-    **_rows("ndim dim rank", "write len(t.dims)"),
-    **_rows("size sizes len", "write t.dims, the sizes in memory order, or math.prod(t.dims) for their product"),
-    **_rows("argsort sort topk kthvalue median quantile unique nonzero bincount", "write oc.{}(x, ...)"),
-    **_rows("scatter scatter_add scatter_reduce scatter_",
+    **rows("add_ sub_ mul_ div_ fill_ copy_ clamp_ normal_ uniform_ unsqueeze_", _IN_PLACE),
+    **rows("item tolist block_until_ready cpu", _READ),
+    **rows("clone copy contiguous", _NO_COPY),
+    **rows("cuda device is_cuda devices", CONTEXT_ANSWER),
+    **rows("ndim dim rank", "write len(t.dims)"),
+    **rows("size sizes len", "write t.dims, the sizes in memory order, or math.prod(t.dims) for their product"),
+    **rows("argsort sort topk kthvalue median quantile unique nonzero bincount", "write oc.{}(x, ...)"),
+    **rows("scatter scatter_add scatter_reduce scatter_",
             'write oc.put_along_axis(x, ids, values, spec, mode="add")'),
-    **_rows("index_add index_copy index_put index_fill", "write oc.index_update(x, ids, values, mode=\"add\")"),
+    **rows("index_add index_copy index_put index_fill", "write oc.index_update(x, ids, values, mode=\"add\")"),
     "cumlogsumexp": _NOT_PROVIDED,
     "power": "write x ** y", "mm": "write x @ y", "numel": "write math.prod(t.dims)", "t": "write x.T",
     "backward": "write ctx.run(train.grad_update(loss)), then read ctx[w.grad]",
     "zero_": "write ctx.run(t.zero_grads) for gradients, or `t[...] = 0` inside `with oc.cd():`",
-    "detach": "write oc.stop_gradient(x)", "to": 'write t.astype(oc.float16) to convert; ' + _CONTEXT,
+    "detach": "write oc.stop_gradient(x)", "to": 'write t.astype(oc.float16) to convert; ' + CONTEXT_ANSWER,
     "type": "write t.astype(oc.float32), or t.dtype to read the type",
     "data": "write t.value for the node, or ctx[t] for its array",
     "requires_grad": "write t.has_gradient, and oc.param or oc.tensor(data, grad=True) for a tensor with a gradient",
@@ -98,6 +99,14 @@ TENSOR: Names = {
     "gather": "write x.take(ids) for rows, or oc.take_along_axis(x, ids, spec)",
     "index_select": "write x.take(ids)", "at": "write oc.index_update(x, ids, values)",
     "matmul": "write x @ y", "ones_like": "write oc.full(1.0)",
+    "zero_grad": "train.grad_update(loss) sets gradients to zero; t.zero_grads is code that does nothing else",
+    **rows("assign assign_add set_value update", f"write ctx[t] = array for a value, else {_IN_PLACE}"),
+    "trainable": "write t.has_gradient",
+    **rows("register_hook retain_grad", "code reads gradients: write ctx.compile(code, keep=[t.grad])"),
+    "grad_fn": "write t.operation",
+    **rows("minimize fit", "write train.fit(ctx, loss, train.adam(loss), batches)"),
+    **rows("state_dict save", "write oc.save(path, ctx, t)"),
+    "reset_parameters": "write ctx.init(loss) in another context, or with another seed=",
 }  # fmt: skip
 
 _SHAPES_FROM_USE = "; a shape that is not given is inferred from use"
@@ -105,93 +114,108 @@ MODULE: Names = {
     **_SPECS,
     **{name: f"write oc.{function}" for name, function in _FUNCTIONS.items()},
     **{name: f"write oc.{dtype}" for name, dtype in _DTYPES.items() if name != dtype},
-    **_rows("zeros zeros_like empty empty_like", "write oc.full(0.0, output=[3])" + _SHAPES_FROM_USE),
-    **_rows("ones ones_like", "write oc.full(1.0, output=[3])" + _SHAPES_FROM_USE),
+    **rows("zeros zeros_like empty empty_like", "write oc.full(0.0, output=[3])" + _SHAPES_FROM_USE),
+    **rows("ones ones_like", "write oc.full(1.0, output=[3])" + _SHAPES_FROM_USE),
     "full_like": "write oc.full(value)" + _SHAPES_FROM_USE, "linspace": "write oc.init(lambda i: ..., output=[n])",
-    **_rows("eye identity", "write oc.diag(oc.full(1.0, output=[n]))"),
-    **_rows("cat concatenate hstack vstack", 'write oc.concat("a; b => a^b", x, y)'),
-    **_rows("sum mean max min any all round", "write x.{}(spec)"),
+    **rows("eye identity", "write oc.diag(oc.full(1.0, output=[n]))"),
+    **rows("cat concatenate hstack vstack", 'write oc.concat("a; b => a^b", x, y)'),
+    **rows("sum mean max min any all round", "write x.{}(spec)"),
     "repeat_interleave": "write oc.repeat(x, times, spec)",
-    **_rows("upsample Upsample UpSampling2D upsampling2d", "write oc.resize(x, scale=2) or oc.interpolate(x, scale=2)"),
-    **_rows("global_avg_pool global_average_pool GlobalAveragePooling2D",
+    **rows("upsample Upsample UpSampling2D upsampling2d", "write oc.resize(x, scale=2) or oc.interpolate(x, scale=2)"),
+    **rows("global_avg_pool global_average_pool GlobalAveragePooling2D",
             'write x.mean("...|h,w,c => ...|c"), or x.max(...) for the maximum'),
-    **_rows("im2col col2im extract_image_patches", "write oc.unfold(x, window), or oc.fold(patches, window)"),
-    **_rows("flipud fliplr", 'write oc.flip(x, "h,w => w")'),
-    **_rows("lrn LRN", "write oc.local_response_norm(x, size)"),
-    **_rows("amax amin", "write x.max(spec) or x.min(spec)"),
-    **_rows("layer_norm rms_norm LayerNorm", "write nn.layer_norm() or nn.rms_norm(), after `from ocannl import nn`"),
-    **_rows("batch_norm group_norm instance_norm BatchNorm",
+    **rows("im2col col2im extract_image_patches", "write oc.unfold(x, window), or oc.fold(patches, window)"),
+    **rows("flipud fliplr", 'write oc.flip(x, "h,w => w")'),
+    **rows("lrn LRN", "write oc.local_response_norm(x, size)"),
+    **rows("amax amin", "write x.max(spec) or x.min(spec)"),
+    **rows("layer_norm rms_norm LayerNorm", "write nn.layer_norm() or nn.rms_norm(), after `from ocannl import nn`"),
+    **rows("batch_norm group_norm instance_norm BatchNorm",
             "write (x - x.mean(spec)) * oc.recip_sqrt(x.var(spec) + 1e-5), with spec = '...|..a..,c => ...|..a..,0'"),
-    **_rows("linear Linear Dense dense", "write nn.linear(width=10), after `from ocannl import nn`, or w @ x + b"),
-    **_rows("fori_loop for_loop foreach", "write oc.scan(lambda c, _: (step(c), None), init, length=n)"),
-    **_rows("switch case if_else", "write oc.cond(condition, if_true, if_false)"),
-    **_rows("lstm gru rnn LSTM GRU RNN LSTMCell GRUCell", "write oc.scan(cell, init, xs), as in docs/control-flow.md"),
-    **_rows("Module Sequential Layer", "write a function decorated with @oc.op: its oc.param are the parameters"),
-    **_rows("embedding Embedding", "write nn.embedding(count=1000, width=64), after `from ocannl import nn`"),
-    **_rows("gather", "write table.take(ids), or oc.take_along_axis(x, ids, spec)"),
-    **_rows("scatter scatter_add scatter_reduce", "write oc.put_along_axis(x, ids, values, spec, mode=\"add\")"),
-    **_rows("histc bucketize", "write oc.histogram(x, bins, range), or oc.digitize(x, bins)"),
-    **_rows("percentile nanquantile", "write oc.quantile(x, q, spec), with q from 0 to 1"),
-    **_rows("optim optimizers sgd adam SGD Adam",
+    **rows("linear Linear Dense dense", "write nn.linear(width=10), after `from ocannl import nn`, or w @ x + b"),
+    **rows("fori_loop for_loop foreach", "write oc.scan(lambda c, _: (step(c), None), init, length=n)"),
+    **rows("switch case if_else", "write oc.cond(condition, if_true, if_false)"),
+    **rows("lstm gru rnn LSTM GRU RNN LSTMCell GRUCell", "write oc.scan(cell, init, xs), as in docs/control-flow.md"),
+    **rows("Module Sequential Layer", "write a function decorated with @oc.op: its oc.param are the parameters"),
+    **rows("embedding Embedding", "write nn.embedding(count=1000, width=64), after `from ocannl import nn`"),
+    **rows("gather", "write table.take(ids), or oc.take_along_axis(x, ids, spec)"),
+    **rows("scatter scatter_add scatter_reduce", "write oc.put_along_axis(x, ids, values, spec, mode=\"add\")"),
+    **rows("histc bucketize", "write oc.histogram(x, bins, range), or oc.digitize(x, bins)"),
+    **rows("percentile nanquantile", "write oc.quantile(x, q, spec), with q from 0 to 1"),
+    **rows("optim optimizers sgd adam SGD Adam",
             "write train.sgd(loss, 0.1) or train.adam(loss), after `from ocannl import train`"),
-    **_rows("grad value_and_grad vjp autograd backward", "write train.grad_update(loss), then read w.grad"),
-    **_rows("jit compile function", "write ctx.compile(t.forward), with ctx = oc.Context()"),
-    **_rows("vmap pmap", "operations broadcast over the batch row, as in oc.tensor(data, batch_axes=1)"),
-    **_rows("manual_seed seed PRNGKey random", "write oc.settings(seed=1), or ctx.init(t, seed=1)"),
-    **_rows("device cuda cpu to", _CONTEXT),
-    **_rows("save_checkpoint state_dict", "write oc.save(path, ctx, block)"),
-    **_rows("load_checkpoint restore load_state_dict", "write oc.load(path, ctx, block)"),
+    **rows("grad value_and_grad vjp autograd backward", "write train.grad_update(loss), then read w.grad"),
+    **rows("jit compile function", "write ctx.compile(t.forward), with ctx = oc.Context()"),
+    **rows("vmap pmap", "operations broadcast over the batch row, as in oc.tensor(data, batch_axes=1)"),
+    **rows("manual_seed seed PRNGKey random", "write oc.settings(seed=1), or ctx.init(t, seed=1)"),
+    **rows("device cuda cpu to", CONTEXT_ANSWER),
+    **rows("save_checkpoint state_dict", "write oc.save(path, ctx, block)"),
+    **rows("load_checkpoint restore load_state_dict", "write oc.load(path, ctx, block)"),
     "transpose": "write x.T, or oc.einsum(\"...|a,b => ...|b,a\", x)", "power": "write oc.pow, or x ** y",
     "multiply": "write oc.mul, or x * y", "subtract": "write oc.sub, or x - y", "divide": "write oc.div, or x / y",
     "mm": "write x @ y", "bmm": "write x @ y",
     "vdot": "write oc.dot(x, y), or (x * y).sum() over all axes",
     "inner": 'write oc.dot(x, y), or oc.einsum("...|i,k; ...|j,k => ...|i,j", x, y)',
-    **_rows("var_mean std_mean", "write oc.moments(x, spec), which returns the mean and the variance"),
+    **rows("var_mean std_mean", "write oc.moments(x, spec), which returns the mean and the variance"),
     "randperm": "write oc.permutation(n)", "shuffle": "write x.take(oc.permutation(n))",
+    **rows("ReLU Sigmoid Tanh GELU SiLU Softmax LogSoftmax Softplus ELU SELU Mish Hardtanh",
+                  "operations are functions: write oc.relu(x), oc.sigmoid(x), oc.gelu(x)"),
+    **rows("Conv1d Conv2d Conv3d Conv1D Conv2D Conv3D",
+                  'write oc.conv2d(x, kernel), with kernel = oc.param("kernel", output=[3, 3, n])'),
+    **rows("MaxPool2d MaxPooling2D MaxPool1d", "write oc.max_pool2d(x, window)"),
+    **rows("AvgPool2d AveragePooling2D AvgPool1d", "write oc.avg_pool2d(x, window)"),
+    **rows("Dropout", "write oc.dropout(x, 0.5)"),
+    **rows("Flatten Reshape rearrange", AXES.replace("{}", "...|a,b => ...|(a b)")),
+    **rows("reduce", 'write x.sum("...|a,b => ...|a"), or x.mean, x.max, x.min'),
+    **rows("BatchNorm1d BatchNorm2d BatchNormalization RunningMean",
+                  "write (x - mean) * oc.recip_sqrt(variance + 1e-5); oc.state keeps running statistics, as in"
+                  " docs/blocks.md"),
+    **rows("MultiheadAttention MultiHeadAttention scaled_dot_product_attention attention Transformer",
+                  "write oc.einsum for scores and for their products with values, and oc.softmax between them"),
+    **rows("ModuleList ParameterList", "a list of blocks in Python: [layer(width=n) for n in widths]"),
+    **rows("functional F", "operations are functions of the module: oc.relu(x), oc.cross_entropy(z, t)"),
+    **rows("CrossEntropyLoss", "write oc.cross_entropy(logits, t)"),
+    **rows("MSELoss", "write oc.squared_error(y, t)"), **rows("L1Loss", "write oc.absolute_error(y, t)"),
+    **rows("BCELoss BCEWithLogitsLoss", "write oc.binary_cross_entropy(logits, t)"),
+    **rows("inference_mode enable_grad set_grad_enabled",
+                  "write `with oc.no_grad():` where tensors are built; t.forward computes no gradients"),
+    **rows("eval", "code of t.forward is for evaluation; net(x, training=False) decides for an application"),
+    **rows("remat", "write oc.recompute(function)"),
+    **rows("Buffer buffer register_buffer", "write oc.state(name, init) in a function decorated with @oc.op"),
+    **rows("set_default_dtype set_floatx", "write `with oc.use_precision(...)`, or dtype= of a tensor"),
+    **rows("set_num_threads", 'write oc.Context("llvm", threads=2)'),
+    **rows("get_default_device set_default_device", "write oc.use_backend(...), or oc.default_context()"),
+    **rows("set_seed random_seed set_random_seed", "write oc.settings(seed=1), or ctx.init(t, seed=1)"),
+    **rows("DataLoader Dataset utils data", "write train.batches(source, size, shuffle=0)"),
+    **rows("autocast amp GradScaler",
+                  "write `with oc.use_precision(...)`, and train.fit(..., scale=train.LossScale())"),
+    **rows("lax numpy np jax", "operations are functions of the module: oc.exp(x), oc.scan(f, init, xs)"),
+    **rows("tree_map tree_util", "parameters are a mapping: {path: f(p) for path, p in loss.params.items()}"),
+    **rows("stop_grad", "write oc.stop_gradient(x)"), "is_tensor": "write isinstance(x, oc.Tensor)",
+    **rows("save_model save_weights", "write oc.save(path, ctx, net)"),
+    **rows("load_model safetensors", "write oc.load(path, ctx, net), or oc.load_weights(path, net)"),
     "remainder": "write oc.mod, or x % y", "fit": "write train.fit, after `from ocannl import train`",
 }  # fmt: skip
 
-TRAIN: Names = {
-    "SGD": "write train.sgd(loss, 0.1)", "Adam": "write train.adam(loss)", "AdamW": "write train.adamw(loss)",
-    "optim": "write train.sgd or train.adam",
-    "lr_scheduler": "write train.cosine_decay or train.linear_decay as the learning rate",
-    "NAdam": "write train.nadam(loss)", "RMSprop": "write train.rmsprop(loss)", "Adagrad": "write train.adagrad(loss)",
-    "Lion": "write train.lion(loss)", "LAMB": "write train.lamb(loss)", "Muon": "write train.muon(loss)",
-    **_rows("adadelta adamax radam adafactor Adadelta Adamax RAdam Adafactor lbfgs LBFGS",
-            "it is not provided; write train.adam, or an update with @oc.cd"),
-    "clip_grad_norm_": "write train.clip_grad_norm(loss, 1.0)",
-    "clip_grad_value_": "write train.clip_grad_value(loss, 1.0)",
-    **_rows("MultiSteps apply_every", "write train.accumulate(loss, update, steps)"),
-    **_rows("ExponentialMovingAverage AveragedModel ema", "write train.EMA(loss, 0.999)"),
-    **_rows("ReduceLROnPlateau reduce_on_plateau", "write train.ReduceOnPlateau(0.1)"),
-    **_rows("OneCycleLR onecycle cosine_onecycle_schedule", "write train.one_cycle(peak, steps)"),
-    **_rows("SequentialLR join_schedules", "write train.join(schedules, boundaries)"),
-    **_rows("backward zero_grad value_and_grad grad", "write train.grad_update(loss)"),
-}  # fmt: skip
-
-NN: Names = {
-    **_rows("Linear Dense dense", "write nn.linear(width=10)"),
-    **_rows("MLP Sequential sequential", "write nn.mlp(widths=[128, 10]), or a function with @oc.op that calls layers"),
-    **_rows("Embedding Embed embed", "write nn.embedding(count=1000, width=64)"),
-    **_rows("Dropout", "write nn.dropout(rate=0.5)"),
-    **_rows("LayerNorm LayerNormalization", "write nn.layer_norm()"), **_rows("RMSNorm", "write nn.rms_norm()"),
-    **_rows("Module Layer Model", "write a function decorated with @oc.op: its oc.param are the parameters"),
-    **_rows("ReLU GELU SiLU Tanh Sigmoid Softmax Flatten functional",
-            "activations are functions, such as oc.relu(x), and a dense layer takes all output axes"),
-    **_rows("CrossEntropyLoss MSELoss BCEWithLogitsLoss", "losses are functions, such as oc.cross_entropy(x, target)"),
-}  # fmt: skip
-
 CONTEXT: Names = {
-    **_rows("to cuda cpu", 'a context is made for a device: oc.Context("llvm", device=0)'),
-    **_rows("sync wait block_until_ready flush", "write ctx.synchronize()"),
-    **_rows("execute eval call forward", "write ctx.run(t.forward)"),
-    **_rows("jit build", "write ctx.compile(t.forward)"),
-    **_rows("read value download", "write ctx[t]"), **_rows("write upload put", "write ctx[t] = array"),
+    **rows("to cuda cpu", 'a context is made for a device: oc.Context("llvm", device=0)'),
+    **rows("sync wait block_until_ready flush", "write ctx.synchronize()"),
+    **rows("execute eval call forward", "write ctx.run(t.forward)"),
+    **rows("jit build", "write ctx.compile(t.forward)"),
+    **rows("read value download item numpy fetch get_tensor", "write ctx[t]"),
+    **rows("write upload put update feed assign", "write ctx[t] = array"),
+    "to_device": 'a context is made for a device: oc.Context("llvm", device=0)',
+    **rows("backward grad value_and_grad zero_grad", "write ctx.run(train.grad_update(loss)), then ctx[w.grad]"),
+    **rows("train fit", "write train.fit(ctx, loss, train.adam(loss), batches)"),
+    **rows("step train_step", "write step = ctx.compile(oc.seq(train.grad_update(loss), train.adam(loss)))"),
+    **rows("save state_dict", "write oc.save(path, ctx, block)"),
+    **rows("load load_state_dict restore", "write oc.load(path, ctx, block)"),
+    **rows("parameters params", "write loss.params, and ctx[p] for the value of a parameter"),
+    "no_grad": "write `with oc.no_grad():` where tensors are built",
 }  # fmt: skip
 
-ROUTINE: Names = _rows("run execute call eval forward", "a routine is called: routine()")
+ROUTINE: Names = rows("run execute call eval forward", "a routine is called: routine()")
 
-SHAPE: Names = {**_rows("numel size", "write math.prod(t.dims)"), **_rows("ndim rank", "write len(t.dims)")}
+SHAPE: Names = {**rows("numel size", "write math.prod(t.dims)"), **rows("ndim rank", "write len(t.dims)")}
 
 NODE: Names = {
     "merge": "write t.merge, of the tensor", "numpy": "write t.numpy(), of the tensor",
@@ -199,24 +223,39 @@ NODE: Names = {
     "T": "write t.T, of the tensor", "shape": "write t.shape, of the tensor", "params": "write t.params, of the tensor",
 }  # fmt: skip
 
+_NOT_NEEDED = "it is not needed: routines are compiled and fused, and `prefetch=` computes batches ahead"
 _NO_OUTPUT = "an operation returns its result: write y = ..."
 KEYWORDS: Names = {
-    **_rows("dim axis keepdim keepdims dims axes", 'axes are named in a spec, such as x.sum("...|a,b => ...|a")'),
-    **_rows("out inplace", _NO_OUTPUT), **_rows("lr step_size eta", "write learning_rate="),
-    **_rows("beta1 beta2 beta_1 beta_2 b1 b2", "write betas=(0.9, 0.999)"), "epsilon": "write eps=",
+    **rows("dim axis keepdim keepdims dims axes", 'axes are named in a spec, such as x.sum("...|a,b => ...|a")'),
+    **rows("out inplace", _NO_OUTPUT), **rows("lr step_size eta", "write learning_rate="),
+    **rows("beta1 beta2 beta_1 beta_2 b1 b2", "write betas=(0.9, 0.999)"), "epsilon": "write eps=",
     "wd": "write weight_decay=",
-    **_rows("size sizes shape outputs out_features units features",
+    **rows("size sizes shape outputs out_features units features",
             "write output=[3], or batch= and input= for these rows"),
-    **_rows("requires_grad trainable", "write grad=True in oc.tensor, or oc.param"), "name": "write label=",
+    **rows("requires_grad trainable", "write grad=True in oc.tensor, or oc.param"), "name": "write label=",
     "device": "values live in a context: oc.Context(\"llvm\", device=0)",
     "kernel_size": "write window= in pooling; a convolution takes the kernel itself",
     "strides": "write stride=", "pad": "write padding=", "bias": "write `+` and a parameter: oc.conv2d(x, kernel) + b",
     "activation": "apply it to the result, as in oc.relu(...)", "negative_slope": "write slope=", "p": "write rate=",
-    **_rows("min minval a_min lower", "write low="), **_rows("max maxval a_max upper", "write high="),
+    **rows("min minval a_min lower", "write low="), **rows("max maxval a_max upper", "write high="),
     "loc": "write mean=", "stddev": "write std=", "depth": "write n=", "num_classes": "write n=",
     "type": "write dtype=",
+    "drop_last": 'write partial="drop"', "drop_remainder": 'write partial="drop"',
+    **rows("num_workers prefetch_factor buffer_size", "write prefetch="),
+    **rows("collate_fn transform transforms map_fn", "write map="), "seed": "write shuffle=",
+    **rows("optimizer optim", "write update="), **rows("verbose progress progress_bar", "write show="),
+    "dataloader": "write batches=", "rho": "write alpha=",
+    "pin_memory": _NOT_NEEDED, "foreach": _NOT_NEEDED, "fused": _NOT_NEEDED, "capturable": _NOT_NEEDED,
+    "non_blocking": _NOT_NEEDED, "worker_init_fn": _NOT_NEEDED, "persistent_workers": _NOT_NEEDED,
+    **rows("lr_decay decay", "a schedule decays the rate, as in learning_rate=train.exponential_decay(...)"),
+    **rows("amsgrad dampening maximize", "it is not provided; an update with @oc.cd computes it"),
+    **rows("clipnorm global_clipnorm max_grad_norm",
+                  "code that precedes the update clips: oc.seq(train.clip_grad_norm(loss, 1.0), train.adam(loss))"),
+    **rows("clipvalue", "code that precedes the update clips: oc.seq(train.clip_grad_value(loss, 1.0), ...)"),
     "o": "write output=[...]", "i": "write input=[...]", "b": "write batch=[...]", "backends": "write backend=",
 }  # fmt: skip
+MISFITS: Names = {"loss": "it has its parameters, `loss.params`, and `params=` chooses among them"}
+"""What to write for a parameter, by its name, that has an argument of another type."""
 _GENERAL_ANSWERS = frozenset(["device", "requires_grad", "trainable"])
 """Keywords whose answer names no parameter of the function."""
 
@@ -230,16 +269,25 @@ class Missing:
     def __get__(self, owner: object, kind: type) -> NoReturn:
         raise missing(kind if owner is None else owner, self._name, self._answers)
 
+    def __set__(self, owner: object, value: object) -> NoReturn:
+        raise missing(owner, self._name, self._answers)
 
-def attach(kind: type, answers: Names) -> None:
-    """Lets a class answer for names that it does not have. `__getattr__` would slow down all its attributes."""
-    for name in answers:
-        setattr(kind, name, Missing(name, answers))
 
-    def names(self: object) -> list[str]:
-        return [name for name in object.__dir__(self) if name not in answers]
+def with_answers(answers: Names) -> Callable[[type[T]], type[T]]:
+    """Decorator of a class that answers for names which it does not have. `__getattr__` would slow down all its
+    attributes."""
 
-    kind.__dir__ = names  # type: ignore[assignment]
+    def decorate(kind: type[T]) -> type[T]:
+        for name in answers:
+            setattr(kind, name, Missing(name, answers))
+
+        def names(self: object) -> list[str]:
+            return [name for name in object.__dir__(self) if name not in answers]
+
+        kind.__dir__ = names  # type: ignore[method-assign]
+        return kind
+
+    return decorate
 
 
 def missing(owner: object, name: str, answers: Names) -> AttributeError:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from ocannl.base.annotations import misfit
 from ocannl.base.config import TRACEBACK
 from ocannl.base.errors import ArgumentError, OcannlError
-from ocannl.base.spelling import keyword_answer
+from ocannl.base.spelling import MISFITS, keyword_answer
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -96,7 +96,8 @@ def argument_problem(function: Callable[..., Any], args: tuple[Any, ...], settin
     if found is None:
         return ""
     name, value, kind = found
-    return f"{title}: `{name}` is {kind}, not {_shown(value)}"
+    hint = f"; {MISFITS[name]}" if name in MISFITS else ""
+    return f"{title}: `{name}` is {kind}, not {_shown(value)}{hint}"
 
 
 def _size_problem(error: Exception) -> str:

@@ -65,6 +65,7 @@ class Decision:
         return f"{self.placement}, settled by {self.author}"
 
 
+@spelling.with_answers(spelling.NODE)
 class TNode:
     """A tensor node, compared by identity. Dims and precision are fixed when code is generated; `requested` is a user's
     permanent choice of placement, `last_decision` that of the latest routine that mentions the node; `path` is the path
@@ -149,6 +150,5 @@ for _name in _BINARY:
     setattr(TNode, f"__r{_name}__", _refuse_operator)
 for _name in ["neg", "pos", "abs", "float", "int", "getitem", "lt", "le", "gt", "ge"]:
     setattr(TNode, f"__{_name}__", _refuse_operator)
-spelling.attach(TNode, spelling.NODE)
 
 

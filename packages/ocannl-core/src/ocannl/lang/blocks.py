@@ -15,7 +15,9 @@ from threading import RLock
 from types import MethodType
 from typing import Any, overload
 
+from ocannl.base import training_names
 from ocannl.base.errors import CodeError
+from ocannl.base.spelling import with_answers
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.tnode import next_id
 from ocannl.lang.block_application import BlockApplication, Member, current_application, kind_of, numbered_stream
@@ -29,6 +31,7 @@ from ocannl.lang.core.training_mode import checked_mode, mode_set, training_mode
 from ocannl.lang.record.code import recorder, state_recorder
 
 
+@with_answers(training_names.BLOCK)
 @public_class()
 class Block:
     """A configured tensor function. The first application creates its parameters.

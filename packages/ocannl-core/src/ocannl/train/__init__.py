@@ -4,7 +4,8 @@ from inspect import isfunction as _isfunction
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from ocannl.base import spelling as _spelling
+from ocannl.base import training_names as _training_names
+from ocannl.base.spelling import unknown_name as _unknown_name
 from ocannl.base.traceback_filtering import checked as _checked
 from ocannl.base.traceback_filtering import public as _public
 from ocannl.train.accumulation import accumulate
@@ -115,4 +116,4 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> _Any:
         if name.startswith("__"):
             raise AttributeError(f"module 'ocannl.train' has no attribute {name!r}")
-        raise _spelling.unknown_name("train", name, lambda: __all__, _spelling.TRAIN)
+        raise _unknown_name("train", name, lambda: __all__, _training_names.TRAIN)

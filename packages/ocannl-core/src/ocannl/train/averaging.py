@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
+from ocannl.base import training_names
 from ocannl.base.errors import ArgumentError
+from ocannl.base.spelling import with_answers
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.precision import float32, promote
 from ocannl.lang.core.leaf_constructors import node, state_like
@@ -20,6 +22,7 @@ from ocannl.runtime.context import Context
 from ocannl.train.parameters import Trained, trainable_parameters
 
 
+@with_answers(training_names.EMA)
 @public_class()
 class EMA:
     """Exponential moving averages of parameters, which often generalize better than the last ones.
@@ -57,9 +60,14 @@ class EMA:
             count["=:"] = 1.0
         return code
 
-    @contextmanager
-    def swapped(self, ctx: Context) -> Iterator[None]:
+    def swapped(self, ctx: Context) -> AbstractContextManager[None]:
         """Exchanges parameters and averages, and exchanges them back at the end."""
+        if not isinstance(ctx, Context):
+            raise ArgumentError(f"EMA.swapped takes the context of the parameters, not {ctx!r}"[:200])
+        return self._swapped(ctx)
+
+    @contextmanager
+    def _swapped(self, ctx: Context) -> Iterator[None]:
         exchange = ctx.compile(self._exchange())
         exchange()
         try:

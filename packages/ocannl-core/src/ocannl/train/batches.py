@@ -16,7 +16,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ocannl.base import training_names
 from ocannl.base.errors import ArgumentError, DataError, OcannlError
+from ocannl.base.spelling import with_answers
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.precision import float32
 from ocannl.lang.core.leaf_constructors import placeholder
@@ -85,6 +87,8 @@ def batches(
         raise ArgumentError(f'train.batches: `partial` is "mask" or "drop", not {partial!r}'[:200])
     if isinstance(prefetch, bool) or not isinstance(prefetch, int) or prefetch < 0:
         raise ArgumentError(f"train.batches: `prefetch` is a number of batches, not {prefetch!r}"[:200])
+    if isinstance(shuffle, bool):
+        raise ArgumentError("train.batches: `shuffle` is a seed, as in shuffle=0; None keeps the order of rows")
     data = source_of(source, size)
     if isinstance(data, BatchStream) and shuffle is not None:
         raise ArgumentError("train.batches: a stream cannot be shuffled; shuffle where its items are made")
@@ -100,6 +104,7 @@ def batches(
     return result
 
 
+@with_answers(training_names.BATCHES)
 @public_class()
 class Batches:
     """Batches of data. Iteration yields the rest of an epoch, as mappings from placeholders to arrays.

@@ -14,7 +14,9 @@ from typing import Any, overload
 import numpy as np
 
 from ocannl import show as pictures
+from ocannl.base import training_names
 from ocannl.base.errors import CodeError
+from ocannl.base.spelling import with_answers
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.code import Code, seq
@@ -37,6 +39,7 @@ Metrics = Mapping[str, Any]
 """Metrics of a model, by name."""
 Optimizer = Code | Callable[[Tensor], Code]
 
+@with_answers(training_names.FITTED)
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """A finished training run: the loss of each step, the metrics after each epoch, and the routine of a step."""
@@ -204,6 +207,8 @@ def fit(
 def _check_arguments(batches: object, epochs: object, shuffle: int | None) -> None:
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise CodeError(f"the number of epochs must be an integer of at least 1, not {epochs!r}")
+    if isinstance(shuffle, bool):
+        raise CodeError("train.fit: `shuffle` is a seed, as in shuffle=0; None keeps the order of batches")
     if isinstance(batches, Symbol):
         return
     if not isinstance(batches, Iterable):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import Literal
 
+from ocannl.base import training_names
 from ocannl.base.errors import ArgumentError
+from ocannl.base.spelling import with_answers
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.precision import float64
 from ocannl.lang.core.leaf_constructors import node
@@ -14,6 +16,7 @@ from ocannl.runtime.context import Context
 from ocannl.train.callbacks import EpochResult
 
 
+@with_answers(training_names.PLATEAU)
 @public_class()
 class ReduceOnPlateau:
     """A learning rate that is multiplied by `factor` when a metric has not improved for more than `patience` calls.

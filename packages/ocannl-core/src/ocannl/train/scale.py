@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from math import inf
 
+from ocannl.base import training_names
 from ocannl.base.errors import CodeError
+from ocannl.base.spelling import with_answers
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.precision import float32, int32
 from ocannl.lang.core.leaf_constructors import node
@@ -28,6 +30,7 @@ from ocannl.train.step import grad_update
 where = PRIMITIVES["where"]
 
 
+@with_answers(training_names.LOSS_SCALE)
 @public_class()
 class LossScale:
     """Adaptive loss scaling, which keeps gradients within the range of their types.

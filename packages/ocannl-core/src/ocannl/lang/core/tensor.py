@@ -45,6 +45,7 @@ class StateAccess(NamedTuple):
     is_update: bool = False
 
 
+@spelling.with_answers(spelling.TENSOR)
 @public_class(exclude=("__init__", "emit", "handle", "is_parameter", "label", "origin", "value"))
 class Tensor(AssignmentOperators, Operators["Tensor"]):
     """A node of the lazy expression graph. `==` between tensors is identity; `oc.eq` compares values.
@@ -343,9 +344,6 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
     def __repr__(self) -> str:
         shape = "pending" if self._shape is None else self._shape.known
         return f"<{self.label}: {shape or 'scalar'} {self.typing.current}>"
-
-
-spelling.attach(Tensor, spelling.TENSOR)
 
 
 class MergeBuffer(Tensor):

@@ -7,7 +7,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from ocannl.base import training_names
 from ocannl.base.errors import CodeError
+from ocannl.base.spelling import with_answers
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.assign import Comp, LabeledBlock, Seq
 from ocannl.ir.printer import print_comp
@@ -58,6 +60,7 @@ class Elaborated:
     name: str
 
 
+@with_answers(training_names.CODE)
 @public_class()
 class Code:
     """A piece of code. Inside a recorder, a call splices it in; a mere reference records nothing.

@@ -33,8 +33,10 @@ from ocannl.lang.record.threefry_assignment import assign_threefry, threefry_sig
 
 P = ParamSpec("P")
 Entry = Any  # Tensor | Statement | Code | (text of a heading, entries)
+INTERNAL = ("begin", "end", "note", "splice", "record", "is_current", "assign_augmented", "assign_item")
 
 
+@public_class(exclude=INTERNAL)
 class Recording(Code):
     """Code being recorded; complete when the recorder has ended."""
 
@@ -119,10 +121,10 @@ class Recording(Code):
     # --- as a context manager ----------------------------------------------------------------------------------------
 
     @overload
-    def __call__(self) -> None: ...
+    def __call__(self, /) -> None: ...
     @overload
-    def __call__(self, function: Callable[P, object]) -> Callable[P, Code]: ...
-    def __call__(self, function: Callable[..., Any] | None = None) -> Any:
+    def __call__(self, function: Callable[P, object], /) -> Callable[P, Code]: ...
+    def __call__(self, function: Callable[..., Any] | None = None, /) -> Any:
         """Splices the code; `@oc.cd("title")` decorates a function whose code has this title."""
         if function is None:
             return super().__call__()
