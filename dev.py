@@ -164,6 +164,7 @@ def perform(environment: Path, commands: list[str], rest: list[str]) -> int:
         "VIRTUAL_ENV": str(environment),
         "PATH": os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)]),
     }
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start many processes, which would compile all modules anew
     answer = 0
     for command in commands:
         program, *words = command.split() + (rest if command is commands[-1] else [])

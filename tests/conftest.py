@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from ocannl.ir.tnode import reset_ids
 
-QUICK_CASES = 2  # of each parametrized test
+QUICK_CASES = 1  # of each parametrized test
 GOLDEN = Path(__file__).parent / "golden"
 FAILED_EXPECTATION = re.compile(r"ERROR:|FAILED|Traceback|should have", re.IGNORECASE)
 

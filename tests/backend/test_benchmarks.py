@@ -21,8 +21,6 @@ from compare.references import arrays, check
 from compare.worker import results
 from compare.workloads import TRAINING, WORKLOADS, big_sum, chain, einsum, gemm, rows
 
-pytestmark = pytest.mark.quick(1)
-
 BACKENDS = [row.name for row in oc.backends() if row.usable]
 COMPILED = [name for name in BACKENDS if name in ("llvm", "c")]
 SMALL = {

@@ -16,8 +16,6 @@ from typer.testing import CliRunner
 from ocannl.base.config import child_environment
 from ocannl.cli.app import build
 
-pytestmark = pytest.mark.quick(1)
-
 BACKENDS = [row.name for row in oc.backends() if row.usable and row.name != "numpy"]
 
 

@@ -12,8 +12,6 @@ import pytest
 
 import ocannl as oc
 
-pytestmark = pytest.mark.quick(1)
-
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 BACKENDS = [row.name for row in oc.backends() if row.usable]
 

@@ -16,7 +16,7 @@ from usable_backends import usable_backends
 
 import ocannl as oc
 
-CHUNK = 20  # programs a test
+CHUNK = 10  # programs a test
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -43,7 +43,6 @@ def agrees(backend: str, threads: int, queue: str, program: Program, case: Oracl
     return compare_backend([case], backend, threads, queue)[0]
 
 
-@pytest.mark.quick(1)
 def test_programs_mean_the_same_everywhere(seeds: range, backends: Sequence[str]) -> None:
     """Types of floats take turns; so do threads, queues, and how often programs are verified."""
     cases = []

@@ -40,7 +40,6 @@ def verdict(program: Program) -> Failure | None:
         return Failure(type(refused).__name__, str(refused))
 
 
-@pytest.mark.quick(1)
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
 def test_every_entry_is_confirmed(first: int) -> None:
     for seed in range(first, min(first + CHUNK, PROGRAMS)):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"), pytest.mark.quick(1)]
+pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"), pytest.mark.slow]
 
 
 def test_contexts_work_on_both_sides_of_a_fork(backend, script):

@@ -35,8 +35,6 @@ from . import (  # noqa: F401
 from .compare import check_gradients, check_steps
 from .network import selection
 
-pytestmark = pytest.mark.quick(1)
-
 BUDGET = 60.0  # seconds
 BACKENDS = "llvm", "c"
 NAMES = selection(os.environ.get("OCANNL_TEST_PAPERS", ""), BUDGET)

@@ -22,8 +22,6 @@ from ocannl.base.errors import (
     UnknownBackend,
 )
 
-pytestmark = pytest.mark.quick(1)
-
 
 def row(name):
     (match,) = [r for r in backends() if r.name == name]

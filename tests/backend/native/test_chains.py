@@ -16,8 +16,6 @@ from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.evaluate import evaluate
 
-pytestmark = pytest.mark.quick(1)
-
 BATCH = 8
 LATE = frozenset({"parallelize", "insert_polls", "allocate_memory"})
 SHAPES = ((40,), (17, 33), (64, 64), (5, 40), (130,), (3, 7, 19), (0,), (4, 0), (1, 50), (50, 1), (2, 3, 4, 5))

@@ -6,8 +6,6 @@ import pytest
 import ocannl as oc
 from ocannl.testing import kit
 
-pytestmark = pytest.mark.quick(1)
-
 
 class TestPrograms(kit.Programs):
     @pytest.fixture(scope="class")

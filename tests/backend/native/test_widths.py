@@ -9,8 +9,6 @@ import pytest
 import ocannl as oc
 from ocannl.ir.precision import precision
 
-pytestmark = pytest.mark.quick(1)
-
 VECTORS = [(16, 16), (16, 32), (32, 16), (64, 32)]
 SPECS = ("mk;kn=>mn", "mk;nk=>mn", "km;kn=>mn", "km;nk=>nm", "bmk;bkn=>bmn", "mk;k=>m", "mk;mk=>", "k;m=>km")
 SIZES = {"m": 13, "n": 21, "k": 37, "b": 3}

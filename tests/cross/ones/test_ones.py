@@ -20,7 +20,7 @@ from ones.shrink import complaint_of, shrink
 
 COUNT = int(os.environ.get("OCANNL_TEST_ONES", "4000"))
 FIRST = int(os.environ.get("OCANNL_TEST_FIRST", "0"))
-CHUNK = 250
+CHUNK = 50
 
 CHUNKS = [range(n, min(n + CHUNK, FIRST + COUNT // 2)) for n in range(FIRST, FIRST + COUNT // 2, CHUNK)]
 
@@ -34,7 +34,6 @@ def check(program: Program, oracle: Oracle, seed: int) -> None:
         pytest.fail(f"seed {seed}: {oracle.__doc__}\n\n{message}\n\n{small}")
 
 
-@pytest.mark.quick(1)
 @pytest.mark.parametrize("chunk", CHUNKS, ids=str)
 def test_closed_programs(chunk: range) -> None:
     for seed in chunk:
@@ -43,7 +42,6 @@ def test_closed_programs(chunk: range) -> None:
             check(program, oracle, seed)
 
 
-@pytest.mark.quick(1)
 @pytest.mark.parametrize("chunk", CHUNKS, ids=str)
 def test_programs_with_open_leaves(chunk: range) -> None:
     for seed in chunk:
@@ -52,7 +50,6 @@ def test_programs_with_open_leaves(chunk: range) -> None:
             check(program, oracle, seed)
 
 
-@pytest.mark.quick(1)
 @pytest.mark.parametrize("chunk", CHUNKS, ids=str)
 def test_values_and_gradients(chunk: range) -> None:
     for seed in chunk[::SAMPLE]:

@@ -225,7 +225,6 @@ def test_every_backend_draws_the_same_integers(backends: list[str]) -> None:
                 np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_agree_to_the_last_places(kind: str, backends: list[str]) -> None:
     """Logarithms and cosines of backends differ in the last bit of float64, and so do few numbers in float32."""
@@ -256,7 +255,6 @@ def test_counters_and_keys_name_streams(backend: str) -> None:
         assert np.mean(a == c) < 0.3 and np.mean(a == d) < 0.3
 
 
-@pytest.mark.quick(1)
 def test_parameters_are_drawn_from_any_distribution(backend: str) -> None:
     w = oc.param("w", oc.truncated_normal(0.0, 0.02, -0.04, 0.04), i=[], o=[500])
     loss = (w * oc.param("s", oc.gamma(2.0), o=[500])).sum()

@@ -255,7 +255,6 @@ def _blocks(x: oc.Tensor, a: Array, random: Random) -> tuple[oc.Tensor, Array]:
     return oc.depth_to_space(oc.space_to_depth(tiled, block, mode=mode), block, mode=mode), np.tile(a, (*block, 1))
 
 
-@pytest.mark.quick(1)
 @pytest.mark.parametrize("operation", [_pad, _roll, _repeat, _split, _resize, _blocks])
 def test_random_shapes(operation: Callable[..., tuple[oc.Tensor, Array]], backend: str) -> None:
     for seed in range(SHAPES):

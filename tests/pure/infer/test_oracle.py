@@ -29,7 +29,6 @@ CHUNK = 250
 CHUNKS = range(0, SYSTEMS // len(FAMILIES), CHUNK)
 
 
-@pytest.mark.quick(1)
 @pytest.mark.parametrize("start", CHUNKS)
 @pytest.mark.parametrize("family", [*FAMILIES])
 def test_answers_are_sound_and_independent_of_order(family, start):

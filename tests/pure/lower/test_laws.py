@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +27,6 @@ def check(program: Program, want: dict[TNode, np.ndarray]) -> None:
     assert not wrong, f"{wrong}\n{print_comp(program.code)}\n{print_proc(proc)}"
 
 
-@pytest.mark.quick(1)
 def test_lowering_is_faithful(seeds: range, judged: Any) -> None:
     for seed in seeds:
         check(*judged.program(seed))
