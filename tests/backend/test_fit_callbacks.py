@@ -188,6 +188,8 @@ def test_plots_of_losses_and_metrics(numpy: oc.Context, tmp_path: Path) -> None:
         (lambda: train.EarlyStopping(patience=-1), oc.ArgumentError, "patience of at least 1, min_delta of at least 0"),
         (lambda: train.EarlyStopping(mode="low"), oc.ArgumentError, 'the mode "min" or "max"'),
         (lambda: train.CsvLog("/nowhere/log.csv"), oc.ArgumentError, "'/nowhere/log.csv' cannot be written: No such"),
+        (lambda: train.TensorBoardLog("/dev/null/logs"), oc.ArgumentError, "'/dev/null/logs' cannot be written: Not a"),
+        (lambda: train.TensorBoardLog(3), oc.ArgumentError, "path of a log"),
         (lambda: train.CsvLog("a\0b"), oc.ArgumentError, "cannot be written: embedded null byte"),
     ],
 )

@@ -160,7 +160,7 @@ class TensorBoardLog:
     """Writes the losses of steps and the numbers of epochs to a folder for TensorBoard, by tensorboardX."""
 
     def __init__(self, folder: str | PathLike[str]) -> None:
-        self._writer = _summary_writer(str(folder))
+        self._writer = _summary_writer(folder)
         self._steps = 0
 
     def __call__(self, result: EpochResult) -> None:
@@ -174,17 +174,32 @@ class TensorBoardLog:
         self._writer.close()
 
 
-def _summary_writer(folder: str) -> Any:
+def _summary_writer(folder: str | PathLike[str]) -> Any:
+    name = _log_path(folder)
     try:
         from tensorboardX import SummaryWriter
     except ImportError as error:
         problem = 'logs for TensorBoard need tensorboardX: pip install "ocannl-core[tensorboard]"'
         raise CodeError(problem) from error
-    return SummaryWriter(folder)
+    try:
+        return SummaryWriter(name)
+    except (OSError, ValueError) as error:
+        raise _unwritable(name, error) from error
 
 
 def _opened(path: str | PathLike[str]) -> TextIO:
+    name = _log_path(path)
     try:
-        return Path(path).open("w", encoding="utf-8", newline="")
+        return Path(name).open("w", encoding="utf-8", newline="")
     except (OSError, ValueError) as error:  # ValueError for a null byte
-        raise ArgumentError(f"the log {str(path)!r} cannot be written: {getattr(error, 'strerror', error)}") from error
+        raise _unwritable(name, error) from error
+
+
+def _log_path(path: object) -> str:
+    if not isinstance(path, str | PathLike):
+        raise ArgumentError(f"the path of a log is a str or a Path, not {path!r}"[:200])
+    return str(path)
+
+
+def _unwritable(path: str, error: OSError | ValueError) -> ArgumentError:
+    return ArgumentError(f"the log {path[:100]!r} cannot be written: {getattr(error, 'strerror', error)}")
