@@ -153,7 +153,7 @@ ANSWERED: dict[str, str] = {
     "train.adam(loss.params)": "params=", "train.adam([w], 0.1)": "params=", "train.adam(loss, amsgrad=True)": "@oc.cd",
     "train.adam(loss, fused=True)": "not needed", "train.adam(loss, parameters=[w])": "params=",
     "train.adam(loss, clipnorm=1.0)": "clip_grad_norm", "train.adam(loss, decay=0.1)": "exponential_decay",
-    "train.rmsprop(loss, rho=0.9)": "alpha=", "train.adagrad(loss, lr_decay=0.1)": "exponential_decay",
+    "train.rmsprop(loss, rho=0.9)": "alpha=", "train.adagrad(loss, lr_decay=0.1)": "learning_rate_decay=",
     "train.sgd(loss, 0.1, dampening=0.1)": "@oc.cd", "train.optimizers": "train.sgd", "train.StepLR": "step_decay",
     "train.MultiStepLR": "step_decay", "train.CosineAnnealingLR": "cosine_decay", "train.LambdaLR": "lambda step",
     "train.ExponentialLR": "exponential_decay", "train.GradScaler": "LossScale", "train.ModelCheckpoint": "checkpoint=",

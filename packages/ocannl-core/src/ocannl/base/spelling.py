@@ -256,6 +256,8 @@ KEYWORDS: Names = {
 }  # fmt: skip
 MISFITS: Names = {"loss": "it has its parameters, `loss.params`, and `params=` chooses among them"}
 """What to write for a parameter, by its name, that has an argument of another type."""
+PARAMETERS: Names = {"out": "output", "dim": "axis", "lr_decay": "learning_rate_decay"}
+"""Parameters that a keyword stands for if the function has them; otherwise `KEYWORDS` answers."""
 _GENERAL_ANSWERS = frozenset(["device", "requires_grad", "trainable"])
 """Keywords whose answer names no parameter of the function."""
 
@@ -317,10 +319,10 @@ def answer(name: str, known: Iterable[str], answers: Names) -> str:
 def keyword_answer(name: str, parameters: Iterable[str]) -> str:
     """What to write instead of a keyword that a function does not take."""
     names = list(parameters)
-    entry = "write output=" if name == "out" and "output" in names else KEYWORDS.get(name, "")
+    if PARAMETERS.get(name) in names:
+        return f"write {PARAMETERS[name]}="
+    entry = KEYWORDS.get(name, "")
     spelled = entry.removeprefix("write ").partition("=")[0]
-    if "axis" in names and name == "dim":
-        return "write axis="
     if entry and (name in _GENERAL_ANSWERS or not entry.startswith("write ") or spelled in names):
         return entry
     close = difflib.get_close_matches(name, names, 1, 0.5) or [n for n in names if n.startswith(name)][:1]
