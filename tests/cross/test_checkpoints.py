@@ -308,7 +308,10 @@ def test_links_are_followed_and_permissions_kept(tmp_path: Path, ctx: oc.Context
 
 
 @pytest.mark.parametrize("count", [50_000, 1_000_000])  # of cells: the larger file is written past the cache
-def test_what_cannot_be_written_leaves_the_old_file_whole(tmp_path: Path, ctx: oc.Context, count: int) -> None:
+def test_what_cannot_be_written_leaves_the_old_file_whole(
+    tmp_path: Path, ctx: oc.Context, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # the byte code of a module would be truncated
     path = tmp_path / "a.safetensors"
     small = oc.param("w", np.arange(count, dtype="f4"))
     ctx.init({"w": small})

@@ -272,7 +272,8 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 backend.restore(code.blob)
 print("alive")
 """.replace("from tests_programs import program", SCALAR)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-B", "-c", program]  # -B: the byte code of a module would be truncated
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.endswith("alive\n"), done.stderr
 
 
