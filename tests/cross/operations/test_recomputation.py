@@ -141,5 +141,10 @@ def test_other_values_are_refused() -> None:
     x = oc.tensor([1.0, 2.0], label="x")
     with pytest.raises(oc.ArgumentError, match="a block or a function of tensors, not 3"):
         oc.recompute(3)
+    deep: list[Any] = []
+    for _ in range(3000):
+        deep = [deep]
+    with pytest.raises(oc.ArgumentError, match="nested too deep"):
+        oc.recompute(oc.tanh)(deep)
     with pytest.raises(oc.CodeError, match="outside of oc.cd"), oc.cd():
         oc.recompute(oc.tanh)(x)

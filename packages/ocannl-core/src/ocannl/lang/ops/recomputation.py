@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ocannl.base.errors import ArgumentError, CodeError
+from ocannl.base.traceback_filtering import public
 from ocannl.lang.block_application import separate_updates
 from ocannl.lang.core import nested
 from ocannl.lang.core.context_vars import CallSite, site
@@ -34,6 +35,7 @@ def recompute(function: Callable[..., Any]) -> Callable[..., Any]:
     if not callable(function):
         raise ArgumentError(f"oc.recompute takes a block or a function of tensors, not {function!r}"[:200])
 
+    @public
     def call(*operands: Any, **keywords: Any) -> Any:
         call_site = site()
         if recorder.get() is not None:
