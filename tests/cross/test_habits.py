@@ -149,8 +149,10 @@ ANSWERED: dict[str, str] = {
     "train.fit(ctx, loss, opt, n, shuffle=True)": "shuffle=0", "train.fit(ctx, loss, opt, n, num_epochs=2)": "epochs=",
     "train.fit(ctx, loss, opt, n, validation_data=n)": "validation=",
     "train.fit(ctx, loss, opt, n, verbose=1)": "show=",
-    "train.fit(ctx, loss, optimizer=opt)": "update=", "train.fit(ctx, loss, 'adam', n)": "Code or a function",
-    "train.adam(loss.params)": "params=", "train.adam([w], 0.1)": "params=", "train.adam(loss, amsgrad=True)": "@oc.cd",
+    "train.fit(ctx, loss, opt, dataloader=n)": "data=", "train.fit(net, abs, update=opt)": "optimizer=",
+    "train.fit(ctx, loss, 'adam', n)": "Code or a function",
+    "train.adam(loss.params)": "params=", "train.adam([w], 0.1)": "params=",
+    "train.adam(loss, amsgrad=True)": "@oc.cd",
     "train.adam(loss, fused=True)": "not needed", "train.adam(loss, parameters=[w])": "params=",
     "train.adam(loss, clipnorm=1.0)": "clip_grad_norm", "train.adam(loss, decay=0.1)": "exponential_decay",
     "train.rmsprop(loss, rho=0.9)": "alpha=", "train.adagrad(loss, lr_decay=0.1)": "learning_rate_decay=",
@@ -221,13 +223,13 @@ def tables():
         (objects["net"], training_names.BLOCK), (objects["opt"], training_names.CODE),
         (objects["data"], training_names.BATCHES), (objects["average"], training_names.EMA),
         (objects["scale"], training_names.LOSS_SCALE), (objects["plateau"], training_names.PLATEAU),
-        (train.Fitted([], [], None, 0, 0), training_names.FITTED),
+        (train.Fitted([], [], None, 0, 0, None, None), training_names.FITTED),
     ]  # fmt: skip
 
 
 def test_answers_point_to_what_exists():
     objects = scope()
-    objects |= {"t": objects["x"], "fitted": train.Fitted([], [], None, 0, 0)}
+    objects |= {"t": objects["x"], "fitted": train.Fitted([], [], None, 0, 0, None, None)}
     objects["net"](objects["v"])
     answers = [text for table in (*(table for _, table in tables()), spelling.KEYWORDS) for text in table.values()]
     owners = "oc|nn|train|t|x|ctx|loss|net|data|average|scale|plateau|fitted"

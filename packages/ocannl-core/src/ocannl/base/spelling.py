@@ -243,8 +243,8 @@ KEYWORDS: Names = {
     "drop_last": 'write partial="drop"', "drop_remainder": 'write partial="drop"',
     **rows("num_workers prefetch_factor buffer_size", "write prefetch="),
     **rows("collate_fn transform transforms map_fn", "write map="), "seed": "write shuffle=",
-    **rows("optimizer optim", "write update="), **rows("verbose progress progress_bar", "write show="),
-    "dataloader": "write batches=", "rho": "write alpha=",
+    **rows("optim update", "write optimizer="), **rows("verbose progress progress_bar", "write show="),
+    **rows("dataloader loader batches train_loader", "write data="), "rho": "write alpha=",
     "pin_memory": _NOT_NEEDED, "foreach": _NOT_NEEDED, "fused": _NOT_NEEDED, "capturable": _NOT_NEEDED,
     "non_blocking": _NOT_NEEDED, "worker_init_fn": _NOT_NEEDED, "persistent_workers": _NOT_NEEDED,
     **rows("lr_decay decay", "a schedule decays the rate, as in learning_rate=train.exponential_decay(...)"),
@@ -281,6 +281,7 @@ def with_answers(answers: Names) -> Callable[[type[T]], type[T]]:
 
     def decorate(kind: type[T]) -> type[T]:
         for name in answers:
+            assert not hasattr(kind, name), f"{kind.__name__} has the attribute {name!r}"
             setattr(kind, name, Missing(name, answers))
 
         def names(self: object) -> list[str]:

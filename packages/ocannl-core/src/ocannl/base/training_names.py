@@ -8,7 +8,7 @@ _RUN_UPDATE = (
     "write step = ctx.compile(oc.seq(train.grad_update(loss), train.adam(loss))), and step() for each batch"
 )
 _ZERO = "train.grad_update(loss) sets gradients to zero before it adds to them"
-_FIT = "write train.fit(ctx, loss, train.adam(loss), batches)"
+_FIT = "write train.fit(net, loss=oc.cross_entropy, optimizer=train.adam, data=train.batches(...))"
 _SAVE = "write oc.save(path, ctx, net)"
 _LOAD = "write oc.load(path, ctx, net)"
 _BATCHES = "write train.batches(source, size, shuffle=0), with inputs={x: ..., t: ...} for placeholders"
@@ -57,7 +57,7 @@ BATCHES: Names = {
 }  # fmt: skip
 
 FITTED: Names = {
-    **rows("history loss", "write fitted.losses, and fitted.watched for the metrics of each epoch"),
+    **rows("history", "write fitted.losses, and fitted.watched for the metrics of each epoch"),
     **rows("metrics", "write fitted.watched, the metrics of each epoch"),
 }
 
