@@ -31,24 +31,26 @@ def erf(x: TracedValue) -> TracedValue:
 def erfc(x: TracedValue) -> TracedValue:
     """Within 3.5 ulp.
 
-    Where |x| < 1/2, 1 - erf(x). Elsewhere, for a = |x|, erfc(a) = exp(-a**2) p(u) / (1 + 2 a), where p has degree 9,
-    with error 2**-25, and u = 1 / (1 + a / 2) - 1/2. The high part of a is squared exactly, and the rest of a**2 is
-    added to the remainder of the exponential.
+    For a = |x|, erfc(a) = exp(-a**2) t p(t), where p has degree 8, with error 2**-25.9, and t = 1 / (1 + 3/8 a). The
+    high part of a is squared exactly, and the rest of a**2 is added to the remainder of the exponential.
     """
     magnitude = abs(x)
     a = magnitude.apply("min", magnitude, 10.5)  # erfc rounds to zero above
-    ratio = polynomial(
-        1.0 / fma(a, 0.5, 1.0) - 0.5, 1.2769783735275269, 0.18552786111831665, -0.6641243696212769, -1.3124395608901978,
-        -0.8672899603843689, 0.25789469480514526, 0.5524967312812805, -0.16806334257125854, -0.3145451843738556,
-        0.20431560277938843,
-    ) / fma(a, 2.0, 1.0)  # fmt: skip
+    denominator = a + 1.0
+    t = 1.0 / denominator
+    ratio = t * polynomial(
+        t - 0.5, 0.8551671504974365, 0.4753616750240326, -0.3822253942489624, -0.11125140637159348, 0.40631818771362305,
+        -0.3062226474285126, -0.07802212983369827, 0.48184362053871155, -0.605427622795105, 0.17696423828601837,
+        0.6122046709060669, -0.8510205745697021, 0.3319517970085144,
+    )  # fmt: skip
     high = (a.bits(uint32) & HIGH_BITS).bits(float32)
     n = fma(a * a, LOG2_E, ROUND_MAGIC) - ROUND_MAGIC
-    remainder = fma(a - high, a + high, fma(n, -LN2_LOW, fma(n, -LN2_HIGH, high * high)))
-    alternating = [c if power % 2 == 0 else -c for power, c in enumerate(EXP_COEFFICIENTS)]
-    value = scale(polynomial(remainder, *alternating) * ratio, 0.0 - n)
-    tail = where(x < 0.0, 2.0 - value, value)
-    return where(magnitude < 0.5, 1.0 - fma(x, central_factor(x), x), tail)
+    rounding_error = a - (denominator - 1.0)
+    remainder = fma(rounding_error, t, fma(n, -LN2_LOW, fma(n, -LN2_HIGH, high * high)))
+    remainder = fma(a - high, a + high, remainder)
+    slopes = [c if power % 2 else -c for power, c in enumerate(EXP_COEFFICIENTS[1:])]
+    value = scale(fma(ratio * remainder, polynomial(remainder, *slopes), ratio), 0.0 - n)
+    return where(x < 0.0, 2.0 - value, value)
 
 
 def central_factor(x: TracedValue) -> TracedValue:
