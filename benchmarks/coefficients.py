@@ -70,9 +70,9 @@ def size(f: Callable[[Any], Any]) -> Function:
 
 
 def scaled_erfc(u: Any) -> Any:
-    """`(1 + 2 a) exp(a**2) erfc(a)`, for u = 1 / (1 + a / 2) - 1/2."""
-    a = 2 / (u + mp.mpf("0.5")) - 2
-    return (1 + 2 * a) * mp.exp(a * a) * mp.erfc(a)
+    """`(1 + a) exp(a**2) erfc(a)`, for u = 1 / (1 + a) - 1/2."""
+    a = 1 / (u + mp.mpf("0.5")) - 1
+    return (1 + a) * mp.exp(a * a) * mp.erfc(a)
 
 
 def stirling_remainder(r: Any) -> Any:
@@ -89,7 +89,7 @@ TABLE = {
     "erf": (exact(lambda x: mp.erf(x) - x), range(1, 13, 2), 1e-6, 0.925, size(mp.erf)),
     "erf, tail": (exact(lambda x: mp.log(mp.erfc(x), 2)), range(7), 0.92, 4.0,
                   size(lambda x: mp.erf(x) / mp.erfc(x) / mp.log(2))),
-    "erfc": (exact(scaled_erfc), range(10), 1 / 6.3 - 0.5, 0.5, size(scaled_erfc)),
+    "erfc": (exact(scaled_erfc), range(13), 1 / 11.5 - 0.5, 0.5, size(scaled_erfc)),
     "atan": (exact(lambda x: mp.atan(x) - x), range(3, 21, 2), 1e-6, 1.0, size(mp.atan)),
     "lgamma, 0 to 0.7": (exact(lambda x: mp.loggamma(1 + x)), range(1, 9), 1e-5, 0.7, size(mp.loggamma)),
     "lgamma, 0.7 to 1.5": (exact(lambda x: mp.loggamma(1 + x)), range(1, 12), -0.3, 0.5,

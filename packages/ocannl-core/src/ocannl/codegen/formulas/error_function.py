@@ -31,8 +31,9 @@ def erf(x: TracedValue) -> TracedValue:
 def erfc(x: TracedValue) -> TracedValue:
     """Within 3.5 ulp.
 
-    For a = |x|, erfc(a) = exp(-a**2) t p(t), where p has degree 8, with error 2**-25.9, and t = 1 / (1 + 3/8 a). The
-    high part of a is squared exactly, and the rest of a**2 is added to the remainder of the exponential.
+    For a = |x|, erfc(a) = exp(-a**2) t p(t - 1/2), where t = 1 / (1 + a) and p has degree 12, with error 2**-27. The
+    high part of a is squared exactly. The rest of a**2 and the rounding error of 1 + a are added to the remainder of the
+    exponential.
     """
     magnitude = abs(x)
     a = magnitude.apply("min", magnitude, 10.5)  # erfc rounds to zero above
@@ -48,8 +49,8 @@ def erfc(x: TracedValue) -> TracedValue:
     rounding_error = a - (denominator - 1.0)
     remainder = fma(rounding_error, t, fma(n, -LN2_LOW, fma(n, -LN2_HIGH, high * high)))
     remainder = fma(a - high, a + high, remainder)
-    slopes = [c if power % 2 else -c for power, c in enumerate(EXP_COEFFICIENTS[1:])]
-    value = scale(fma(ratio * remainder, polynomial(remainder, *slopes), ratio), 0.0 - n)
+    slope = polynomial(remainder, *(c if power % 2 else -c for power, c in enumerate(EXP_COEFFICIENTS[1:])))
+    value = scale(fma(ratio * remainder, slope, ratio), 0.0 - n)
     return where(x < 0.0, 2.0 - value, value)
 
 

@@ -91,8 +91,9 @@ def fraction_of(x: Term) -> Term:
 
 def polynomial(x: Term, coefficients: Sequence[float]) -> Term:
     """Evaluates a polynomial by Horner's scheme; coefficients are in order of increasing powers."""
-    *lower, next_leading, leading = coefficients
-    value = x * leading + next_leading
+    *lower, leading = coefficients
+    value: Term | float = leading
     for coefficient in reversed(lower):
-        value = value * x + coefficient
+        value = apply("fma", x, value, coefficient)
+    assert isinstance(value, Term)
     return value

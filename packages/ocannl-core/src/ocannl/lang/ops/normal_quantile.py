@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbolic_terms import apply as term
+from ocannl.lang.core.term_functions import polynomial
 
 CENTER = (
     (3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3, 1.3731693765509461125e4,
@@ -51,15 +52,5 @@ def normal_quantile(p: Term) -> Term:
 
 
 def _quotient(coefficients: tuple[Sequence[float], Sequence[float]], x: Term) -> Term:
-    numerator, denominator = (_polynomial(c, x) for c in coefficients)
+    numerator, denominator = (polynomial(x, c) for c in coefficients)
     return numerator / denominator
-
-
-def _polynomial(coefficients: Sequence[float], x: Term) -> Term:
-    """By Horner's rule."""
-    *lower, highest = coefficients
-    value: Term | float = highest
-    for c in reversed(lower):
-        value = x * value + c
-    assert isinstance(value, Term)
-    return value

@@ -13,7 +13,6 @@ from ocannl.lang.core.term_functions import (
     eq,
     exp,
     log,
-    log1p,
     maximum,
     minimum,
     polynomial,
@@ -67,8 +66,11 @@ def logit(x: Term, *, eps: float | None = None) -> Term:
     Grad:   `g / (x * (1 - x))`; outside the limits 0, without `eps` NaN outside [0, 1].
     """
     x = _limited(x, eps)
-    is_central = absolute(x - 0.5) < 0.25
-    return where(is_central, log1p((2.0 * x - 1.0) / (1.0 - x)), log(x / (1.0 - x)))
+    reciprocal = 1.0 / (1.0 - x)
+    odds = x * reciprocal
+    rounding_error = (2.0 * x - 1.0) * reciprocal - (odds - 1.0)
+    correction = rounding_error * (2.0 - odds)  # 2 - odds approximates 1 / odds near 1
+    return log(odds) + where(absolute(x - 0.5) < 0.25, correction, 0.0)
 
 
 _ERFINV_CENTRAL = (
