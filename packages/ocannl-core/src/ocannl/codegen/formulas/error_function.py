@@ -32,8 +32,8 @@ def erfc(x: TracedValue) -> TracedValue:
     """Within 3.5 ulp.
 
     For a = |x|, erfc(a) = exp(-a**2) t p(t - 1/2), where t = 1 / (1 + a) and p has degree 12, with error 2**-27. The
-    high part of a is squared exactly. The rest of a**2 and the rounding error of 1 + a are added to the remainder of the
-    exponential.
+    high part of a is squared exactly; the rest of a**2 and the rounding error of 1 + a are added to the remainder of
+    the exponential.
     """
     magnitude = abs(x)
     a = magnitude.apply("min", magnitude, 10.5)  # erfc rounds to zero above
