@@ -194,3 +194,8 @@ def test_gradients_share_intermediate_results() -> None:
     stages = ctx.compile(train.grad_update(loss)).stages()
     products = [line for line in str(stages["eliminate_dead_code"]).splitlines() if "+=" in line and " * " in line]
     assert sum("p" in line for line in products if not line.strip().startswith("loss")) == 4 * 3
+
+
+@pytest.mark.parametrize(("spec", "want"), [("o=+k => o", [2, 3, 3, 2]), ("2*o[1,0]+k => o", [2, 3])])
+def test_windows_over_a_constant_count_its_cells(spec: str, want: list[int], backend: str) -> None:
+    np.testing.assert_array_equal(oc.full(1.0, o=[4]).sum(spec, k=3).numpy(oc.Context(backend)), want)

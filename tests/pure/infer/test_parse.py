@@ -17,6 +17,7 @@ from ocannl.infer.spec import (
     Concat,
     Fixed,
     Label,
+    Margins,
     Merged,
     Padding,
     RowSpec,
@@ -97,6 +98,8 @@ SHAPES = [
     ("EP-23", "o<+k", out(Window(1, "o", VALID, kernel="k"))),
     ("EP-23 dilation", "o<+3*k", out(Window(1, "o", VALID, dilation=3, kernel="k"))),
     ("EP-23 stride", "2*o<+k", out(Window(2, "o", VALID, kernel="k"))),
+    ("margins", "o[1,2]+k", out(Window(1, "o", Margins(1, 2), kernel="k"))),
+    ("margins of a strided window", "2*o[ 3, -1 ]+2*k", out(Window(2, "o", Margins(3, -1), 0, 2, "k"))),
     ("EP-24", "o+k", out(Window(1, "o", UNSTATED, kernel="k"))),  # checked by inference
     ("EP-25 offset", "2*o+1+k", out(Window(2, "o", offset=1, kernel="k"))),
     ("EP-25 strided", "1*o+3", out(Window(1, "o", offset=3))),
@@ -533,6 +536,7 @@ def test_a_spec_is_read_once():
 LABELS = st.sampled_from(["a", "b", "h", "kh", "ow", "a_1", "x2"]).map(Label)
 NAMES = LABELS.map(lambda label: label.name)
 COEFS = st.integers(1, 12) | st.sampled_from(["s", "dil", "stride_h"])
+MARGINS = st.builds(Margins, st.integers(-3, 3), st.integers(-3, 3))
 PARTS = st.lists(LABELS | st.integers(0, 12), min_size=1, max_size=3)
 AXES = st.one_of(
     LABELS,
@@ -540,7 +544,7 @@ AXES = st.one_of(
     st.just(Wild()),
     st.builds(Window, COEFS, NAMES),
     st.builds(Window, COEFS, NAMES, offset=st.integers(0, 9)),
-    st.builds(Window, COEFS, NAMES, st.sampled_from(Padding), st.integers(0, 9), COEFS, NAMES),
+    st.builds(Window, COEFS, NAMES, st.sampled_from(Padding) | MARGINS, st.integers(0, 9), COEFS, NAMES),
     st.builds(lambda before, name, after: Concat((*before, name, *after)), PARTS, LABELS, PARTS),
     st.builds(lambda name, after: Concat((name, *after)), LABELS, PARTS),
     st.lists(LABELS, min_size=2, max_size=3).map(lambda parts: Merged(tuple(parts))),

@@ -7,7 +7,7 @@ import pytest
 from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.size_equations import Product, Strided, Sum, attach
 from ocannl.infer.solve import propagate
-from ocannl.infer.spec import Padding
+from ocannl.infer.spec import Margins, Padding
 from ocannl.infer.terms import DimVar, Trail
 
 
@@ -51,6 +51,15 @@ SAME, VALID, UNSTATED = Padding.SAME, Padding.VALID, Padding.UNSTATED
         (0, None, "no", UNSTATED, {"stride": 2}, (0, 0)),
         (7, 3, 3, UNSTATED, {"stride": 2}, (7, 3, 3)),
         (9, None, 3, UNSTATED, {}, (9, None, 3)),
+        (5, None, 3, Margins(1, 1), {}, (5, 5, 3)),
+        (224, None, 7, Margins(3, 3), {"stride": 2}, (224, 112, 7)),
+        (8, None, 3, Margins(0, 0), {"stride": 3}, (8, 2, 3)),
+        (8, 2, 3, Margins(0, 0), {"stride": 3}, (8, 2, 3)),
+        (None, 4, 3, Margins(1, 1), {}, (4, 4, 3)),
+        (4, 4, None, Margins(1, 1), {}, (4, 4, 3)),
+        (None, 4, 3, Margins(1, 1), {"stride": 2, "is_shortest": True}, (7, 4, 3)),
+        (7, 4, None, Margins(1, 1), {"stride": 2, "is_shortest": True}, (7, 4, 3)),
+        (7, 4, None, Margins(1, 1), {"stride": 2}, (7, 4, None)),
     ],
 )
 def test_windows(axis, over, taps, padding, more, want):
@@ -70,6 +79,9 @@ def test_windows(axis, over, taps, padding, more, want):
         (None, 3, 0, VALID, {}, "a window needs at least one tap and one position"),
         (7, None, "no", UNSTATED, {"stride": 2}, "7 is no multiple of the stride 2"),
         (2, None, "no", UNSTATED, {"offset": 3}, "nothing is left"),
+        (2, None, 5, Margins(1, 1), {}, "the window is longer than the axis"),
+        (8, 3, 3, Margins(0, 0), {"stride": 3}, "is 8, but it is indexed up to 8"),
+        (9, 2, 3, Margins(0, 0), {"stride": 3}, "3 would fit in place of 2"),
         (6, 3, 3, UNSTATED, {"stride": 2}, "is 6, but it is indexed up to 6"),
     ],
 )

@@ -16,6 +16,7 @@ from ocannl.infer.spec import (
     Concat,
     Fixed,
     Label,
+    Margins,
     Merged,
     Padding,
     RowSpec,
@@ -174,6 +175,10 @@ def new_axis(trail: Trail, relation: Relation, axis: AxisSpec, fresh: bool) -> D
             cell = DimVar()
             add_size_equation(trail, relation, replace(axis, padding=Padding.VALID), cell, print_axis(axis))
             return cell
+        case Window(padding=Margins()) if fresh:
+            cell = DimVar()
+            add_size_equation(trail, relation, axis, cell, is_shortest=True)
+            return cell
         case _:
             cell = DimVar()
             match_axis(trail, relation, axis, cell)
@@ -195,16 +200,18 @@ def name_axis(trail: Trail, relation: Relation, name: str, cell: DimVar) -> DimV
 
 
 def add_size_equation(
-    trail: Trail, relation: Relation, axis: Window | Concat | Merged, cell: DimVar, written: str = ""
-) -> None:
-    """Adds the size equation of a compound axis; `written` overrides its text."""
+    trail: Trail, relation: Relation, axis: Window | Concat | Merged, cell: DimVar, written: str = "",
+    *, is_shortest: bool = False,
+) -> None:  # fmt: skip
+    """Adds the size equation of a compound axis; `written` overrides its text, `is_shortest` is that of `Strided`."""
     text = written or print_axis(axis) if relation.logic.name == "einsum" else relation.provenance.expression
     match axis:
         case Window(stride, over, padding, offset, dilation, kernel):
             taps = None if kernel is None else label_axis(trail, relation, kernel)
             attach(trail, Strided(
                 cell, label_axis(trail, relation, over), taps, stride=relation.coefficient(stride), offset=offset,
-                dilation=relation.coefficient(dilation), padding=padding, text=text, cause=relation,
+                dilation=relation.coefficient(dilation), padding=padding, is_shortest=is_shortest,
+                text=text, cause=relation,
             ))  # fmt: skip
         case Concat(parts):
             named = tuple(label_axis(trail, relation, part.name) for part in parts if isinstance(part, Label))

@@ -291,7 +291,8 @@ def refuse_ambiguous(undecided: Undecided) -> None:
                 continue
             sizes = [part.size for part in parts.elements() if part.size is not None]
             match equation:
-                case Strided(): is_unique = equation.padding is not Padding.VALID or total.size == equation.offset + 1
+                case Strided(padding=Padding.SAME | Padding.UNSTATED): is_unique = True
+                case Strided(): is_unique = total.size + equation.margins == equation.offset + 1
                 case Sum(): is_unique = False
                 case Product(): is_unique = total.size == equation.factor * prod(sizes)
             if not is_unique:

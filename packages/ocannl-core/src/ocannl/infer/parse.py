@@ -10,12 +10,12 @@
            | term "+" INT | coef "*" NAME                  strided, without a kernel
     term     [ coef "*" ] NAME
     coef     INT | NAME
-    pad      "=" | "<"
+    pad      "=" | "<" | "[" ["-"] INT "," ["-"] INT "]"
     concat   part "^" part { "^" part }                    at least one of them a name
     part     NAME | INT                                    a number is a size
     group    "(" NAME { [ "," ] NAME } ")"                 two or more names
 
-The scanner has two modes. A spec that contains any of `, * + ^ & <`, or an `=` that is not part of `=>`, is scanned in
+The scanner has two modes. A spec that contains any of `, * + ^ & < [`, or an `=` outside of `=>`, is scanned in
 *multi-character* mode: names are identifiers, and commas separate axes. In *single-character* mode every letter, every
 `_` and every run of digits is a separate axis; blanks are ignored. Names of row variables are always identifiers.
 
@@ -41,6 +41,7 @@ from ocannl.infer.spec import (
     Fixed,
     Kind,
     Label,
+    Margins,
     Merged,
     Padding,
     RowSpec,
@@ -112,7 +113,7 @@ def printable(text: str) -> str:
 # --- scanner ---------------------------------------------------------------------------------
 
 NAME = r"[A-Za-z][A-Za-z0-9_]*"
-MULTI_CHARACTER = re.compile(r"[,*+^&<]|=(?!>)")
+MULTI_CHARACTER = re.compile(r"[,*+^&<[]|=(?!>)")
 
 
 def _tokens(name: str, wild: str) -> re.Pattern[str]:
@@ -120,6 +121,7 @@ def _tokens(name: str, wild: str) -> re.Pattern[str]:
         rf"(?P<name>{name}) | (?P<int>[0-9]+) | (?P<wild>{wild})"
         rf"| (?P<rowvar>\.\.\. | \.\.\s*{NAME}\s*\.\.)"
         r"| (?P<group>\([^()]*\))"
+        r"| (?P<margins>\[[^][]*\])"
         r"| (?P<mark>=>|->|[|;,*+^<=])"
         r"| (?P<blank>\s+)",
         re.VERBOSE,
@@ -153,6 +155,8 @@ CHARACTER_ERRORS = {  # character: reason, fix
     ">": ("`>` is only valid in `=>` and `->`", "write `=>` and `->` without blanks inside"),
     "_": ("a name starts with a letter", "write `_` by itself for an axis without a name"),
     ")": ("this parenthesis was never opened", ""),
+    "[": ("this bracket is never closed", "write `[before,after]` after the first term of a window, as in `o[1,1]+k`"),
+    "]": ("this bracket was never opened", ""),
     ".": ("dots are only valid in `...` and `..name..`", ""),
     "\u2026": ("this is one character, not three dots", "write `...`"),
     "\u2192": ("this is not an arrow of the notation", "write `->`"),
@@ -216,6 +220,9 @@ class _SpecReader:
 
     def followed_by(self, *marks: str) -> bool:
         return self.token.kind != "end" and self.tokens[self.position + 1].text in marks
+
+    def followed_by_margins(self) -> bool:
+        return self.token.kind != "end" and self.tokens[self.position + 1].kind == "margins"
 
     def use(self, name: str, role: str, token: _Token) -> str:
         if (before := self.uses.setdefault(name, role)) != role:
@@ -304,22 +311,34 @@ class _SpecReader:
             return Wild()
         if self.followed_by("^"):
             return self.concat()
-        if self.followed_by("*") or (kind == "name" and self.followed_by("+", *PADDINGS)):
+        is_term = kind == "name" and (self.followed_by("+", *PADDINGS) or self.followed_by_margins())
+        if self.followed_by("*") or is_term:
             return self.window()
         return Fixed(self.number()) if kind == "int" else Label(self.label())
 
     def window(self) -> Window:
         stride, over = self.term()
-        mark = self.accept(*PADDINGS)
+        margins = self.margins()
+        mark = margins.value if margins else self.accept(*PADDINGS)
         more, offset = self.accept("+"), 0
         if more and self.token.kind == "int" and not self.followed_by("*"):
             offset, more = self.number(), self.accept("+")
         if more:
             dilation, kernel = self.term()
-            return Window(stride, over, PADDINGS.get(mark, Padding.UNSTATED), offset, dilation, kernel)
+            return Window(stride, over, margins or PADDINGS.get(mark, Padding.UNSTATED), offset, dilation, kernel)
         if mark:
             self.refuse(f"`{mark}` asks for `+` and the name of a kernel", self.token, f"write `{over}{mark}+kernel`")
         return Window(stride, over, offset=offset)
+
+    def margins(self) -> Margins | None:
+        """The margins of a window, `[before,after]`, if they are next."""
+        if self.token.kind != "margins":
+            return None
+        token = self.next()
+        match = re.fullmatch(r"\[\s*(-?[0-9]+)\s*,\s*(-?[0-9]+)\s*\]", token.text)
+        if match is None or max(map(len, match.groups())) > MAX_DIGITS:
+            self.refuse("margins are two numbers of cells, before and after the axis", token, "write `o[1,1]+k`")
+        return Margins(int(match[1]), int(match[2]))
 
     def term(self) -> tuple[Coef, str]:
         if not self.followed_by("*"):

@@ -21,6 +21,7 @@ from ocannl.infer.spec import (
     Concat,
     Fixed,
     Label,
+    Margins,
     Merged,
     Padding,
     RowSpec,
@@ -232,7 +233,10 @@ class Box:
         if axis.kernel is None:
             return index
         step = self.coefficient(axis.dilation)
-        before = (1 + (self.sizes[axis.kernel] - 1) * step) // 2 if axis.padding is Padding.SAME else 0
+        match axis.padding:
+            case Padding.SAME: before = (1 + (self.sizes[axis.kernel] - 1) * step) // 2
+            case Margins(before=before): pass
+            case _: before = 0
         return index + self.label_index(axis.kernel, axis.kernel) * step - before
 
     def coefficient(self, value: Coef) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from math import isqrt, prod
 
 from ocannl.infer.mismatch import Mismatch
-from ocannl.infer.spec import Padding
+from ocannl.infer.spec import Margins, Padding
 from ocannl.infer.terms import Cause, DimVar, Evidence, Trail, find
 from ocannl.infer.unify import set_min_size, set_size, set_unit
 
@@ -22,15 +22,18 @@ class Strided:
 
     axis = offset + stride*(over-1) + dilation*(taps-1) + 1    every tap inside the axis (VALID)
     axis = stride*over                                        padded (SAME)
+    over = (before + axis + after - offset - dilation*(taps-1) - 1)//stride + 1    as many windows as fit (Margins);
+                                                              of these axes the shortest if `is_shortest`
     axis = stride*(over + offset//stride)                     no taps
     axis >= largest index + 1                                 UNSTATED
     """
 
-    __slots__ = ("axis", "cause", "dilation", "offset", "over", "padding", "stride", "taps", "text")
+    __slots__ = ("axis", "cause", "dilation", "is_shortest", "offset", "over", "padding", "stride", "taps", "text")
 
     def __init__(
         self, axis: DimVar, over: DimVar, taps: DimVar | None, *, stride: int = 1, offset: int = 0, dilation: int = 1,
-        padding: Padding = Padding.UNSTATED, text: str = "", cause: Cause | None = None,
+        padding: Padding | Margins = Padding.UNSTATED, is_shortest: bool = False, text: str = "",
+        cause: Cause | None = None,
     ) -> None:  # fmt: skip
         self.axis = axis
         self.over = over
@@ -39,6 +42,7 @@ class Strided:
         self.offset = offset
         self.dilation = dilation
         self.padding = padding
+        self.is_shortest = is_shortest
         self.text = text
         self.cause = cause
 
@@ -49,6 +53,18 @@ class Strided:
     @property
     def parts(self) -> tuple[DimVar, ...]:
         return (self.over,) if self.taps is None else (self.over, self.taps)
+
+    @property
+    def margins(self) -> int:
+        """The cells added to the axis, before and after it."""
+        return self.padding.before + self.padding.after if isinstance(self.padding, Margins) else 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the sizes of windows and positions determine the size of the axis."""
+        if isinstance(self.padding, Margins):
+            return self.is_shortest or self.stride == 1
+        return self.padding is Padding.VALID
 
     def fire(self, trail: Trail) -> None:
         self.share_unit(trail)
@@ -69,24 +85,29 @@ class Strided:
         if taps.size == 0 or over.size == 0:
             raise self.misfit("a window needs at least one tap and one position")
         if over.size is not None and taps.size is not None:
-            reach = self.offset + self.stride * (over.size - 1) + self.dilation * (taps.size - 1) + 1
-            if self.padding is Padding.VALID:
+            reach = self.offset + self.stride * (over.size - 1) + self.dilation * (taps.size - 1) + 1 - self.margins
+            if self.is_exact:
                 self.set_or_check(trail, axis, reach)
             else:
-                set_min_size(trail, axis, reach)
-        elif axis.size is not None and self.padding is Padding.VALID:
-            if taps.size is not None:
-                room = axis.size - self.offset - self.dilation * (taps.size - 1) - 1
-                self.set_or_check(trail, over, self.divide(room, self.stride, "stride") + 1)
-            elif over.size is not None:
-                room = axis.size - self.offset - self.stride * (over.size - 1) - 1
-                self.set_or_check(trail, taps, self.divide(room, self.dilation, "dilation") + 1)
+                set_min_size(trail, axis, max(reach, 0))
+        if axis.size is None or self.padding is Padding.UNSTATED:
+            return
+        room = axis.size + self.margins - self.offset - 1
+        if taps.size is not None:
+            self.set_or_check(trail, over, self.steps(room - self.dilation * (taps.size - 1)) + 1)
+        elif over.size is not None and self.is_exact:
+            free = room - self.stride * (over.size - 1)
+            self.set_or_check(trail, taps, self.divide(free, self.dilation, "dilation") + 1)
 
     def set_or_check(self, trail: Trail, cell: DimVar, size: int) -> None:
         if size < 0 or (cell.size is not None and cell.size != size):
             raise self.misfit(f"{size} would fit in place of {cell.size}" if size >= 0 else "nothing is left")
         if cell.size is None:
             set_size(trail, cell, size, Evidence(text=f"the size that `{self.text}` leaves"))
+
+    def steps(self, room: int) -> int:
+        """The number of strides in the cells that a window leaves free."""
+        return self.divide(room if self.is_exact else room - room % self.stride, self.stride, "stride")
 
     def divide(self, room: int, step: int, name: str) -> int:
         if room < 0:
@@ -98,7 +119,8 @@ class Strided:
     def misfit(self, reason: str) -> Mismatch:
         names = zip(("axis", "places", "window"), (self.axis, *self.parts), strict=False)
         sizes = ", ".join(f"{name} {size_with_evidence(cell)}" for name, cell in names if find(cell).size is not None)
-        pad = ", or pad: `=` in place of `<`" if self.taps and self.padding is not Padding.SAME else ""
+        can_pad = self.taps and not isinstance(self.padding, Margins) and self.padding is not Padding.SAME
+        pad = ", or pad: `=` in place of `<`" if can_pad else ""
         changeable = ("the axis, the window" if self.taps else "the axis") + " or the stride"
         return Mismatch(
             f"`{self.text}` does not fit {sizes}: {reason}",

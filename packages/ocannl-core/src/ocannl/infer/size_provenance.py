@@ -14,7 +14,7 @@ from ocannl.infer.cell_count import CellCount
 from ocannl.infer.operation_node import Relation
 from ocannl.infer.rank_provenance import operations, rank_origin
 from ocannl.infer.size_equations import Product, Strided, Sum
-from ocannl.infer.spec import KINDS, Kind, Padding
+from ocannl.infer.spec import KINDS, Kind, Margins, Padding
 from ocannl.infer.tensor_description import Provenance
 from ocannl.infer.terms import DimVar, Evidence, Owner, find, resolve
 
@@ -169,7 +169,11 @@ def formula(equation: Strided | Sum | Product | CellCount) -> str:
         f"{'' if step == 1 else f'{step} * '}({n} - 1)"
         for step, n in ((equation.stride, over), (equation.dilation, taps))
     )
-    return f"{find(equation.axis).size} = {start}{' + '.join(steps)} + 1"
+    if not equation.is_exact and isinstance(equation.padding, Margins):
+        free = (find(equation.axis).size or 0) + equation.margins - equation.offset - equation.dilation * (taps - 1) - 1
+        return f"{over} = {free} // {equation.stride} + 1"
+    margins = f" - {equation.margins}" if equation.margins else ""
+    return f"{find(equation.axis).size} = {start}{' + '.join(steps)} + 1{margins}"
 
 
 def parts_of(equation: Strided | Sum | Product | CellCount) -> Sequence[DimVar]:

@@ -6,7 +6,7 @@
     AxisSpec   Label  i      a loop shared by all axes of the name
                Fixed  2      a single index of the axis
                Wild   _      a separate loop
-               Window 2*o+1<+3*k
+               Window 2*o+1<+3*k, 2*o[1,1]+k
                Concat x^3^y  concatenated axes
                Merged (a b)  row-major product of two or more axes
 
@@ -59,12 +59,28 @@ class Padding(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Margins:
+    """Cells added before and after an axis: as many windows as fit. In a new result, the axis is as short as fits.
+
+    output = (before + input + after - 1 - (kernel - 1) * dilation) // stride + 1
+    """
+
+    before: int
+    after: int
+
+    @property
+    def value(self) -> str:
+        """The mark in the notation."""
+        return f"[{self.before},{self.after}]"
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """index = stride * over + offset + dilation * kernel  (no kernel: a strided axis)."""
 
     stride: Coef
     over: str
-    padding: Padding = Padding.UNSTATED
+    padding: Padding | Margins = Padding.UNSTATED
     offset: int = 0
     dilation: Coef = 1
     kernel: str | None = None
@@ -107,6 +123,11 @@ class ShapeSpec:
     def rows(self) -> tuple[tuple[Kind, RowSpec], ...]:
         """The three rows with their kinds, in the order of the notation."""
         return ("batch", self.batch), ("input", self.input), ("output", self.output)
+
+    @property
+    def axes(self) -> tuple[AxisSpec, ...]:
+        """Explicit axes of all rows."""
+        return tuple([axis for _, row in self.rows for axis in row.axes])
 
     def __str__(self) -> str:
         return print_shape(self)
@@ -152,6 +173,11 @@ class Spec:
 def ellipsis_var(kind: Kind) -> str:
     """Row variable of `...` in a row of this kind."""
     return f"...{kind}"
+
+
+def reads_outside(axis: AxisSpec) -> bool:
+    """Whether the axis is a window that reaches beyond the cells of an operand."""
+    return isinstance(axis, Window) and axis.padding not in (Padding.VALID, Padding.UNSTATED)
 
 
 def axis_labels(axis: AxisSpec) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ mark (`o+k`) does not determine its number of positions, and a padded window (`o
 
 from __future__ import annotations
 
-from ocannl.infer.spec import AxisSpec, Padding, Spec, Window, axis_labels, print_row_var, print_window
+from ocannl.infer.spec import AxisSpec, Margins, Padding, Spec, Window, axis_labels, print_row_var, print_window
 
 
 def unsized_names(spec: Spec) -> tuple[str, ...]:
@@ -32,7 +32,7 @@ def sized_by(axis: AxisSpec) -> tuple[str, ...]:
     match axis:
         case Window(padding=Padding.UNSTATED, kernel=str()):
             return ()
-        case Window(padding=Padding.SAME):
+        case Window(padding=Padding.SAME | Margins()):
             return (axis.over,)
         case _:
             return axis_labels(axis)
@@ -56,7 +56,7 @@ def missing_size(spec: Spec, name: str) -> tuple[str, str]:
         problem = f"`{name}` stands only in the result of `{text}`: its size is not determined"
         return problem, f"give its size, {name}=..., or write `{name}` in an operand"
     problem = f"`{print_window(window)}` does not say how large `{name}` is in `{text}`"
-    if window.padding is Padding.SAME:
+    if window.padding is not Padding.UNSTATED:
         return problem, f"give {name}=..., or write `{name}` in another operand"
     options = [f"`{print_window(window, padding)}`" for padding in (Padding.VALID, Padding.SAME)]
     return (

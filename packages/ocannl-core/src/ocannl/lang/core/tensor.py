@@ -14,8 +14,10 @@ import numpy as np
 from ocannl.base import spelling
 from ocannl.base.errors import ArgumentError, CodeError, DataError
 from ocannl.base.traceback_filtering import public_class
+from ocannl.infer.logic import pointwise
 from ocannl.infer.shape import Shape
 from ocannl.infer.shape_view import TensorShape
+from ocannl.infer.spec import ShapeSpec, reads_outside
 from ocannl.infer.tensor_description import Provenance
 from ocannl.ir.assign import Assign, Comp, Index, Number, Origin
 from ocannl.ir.precision import Precision, int32, precision
@@ -28,7 +30,7 @@ from ocannl.lang.core.context_vars import block_path, checked_label, enclosing_c
 from ocannl.lang.core.dtype_inference import DtypeInference
 from ocannl.lang.core.fans import Weight, record_uses
 from ocannl.lang.core.fill import fill
-from ocannl.lang.core.operation import Operation
+from ocannl.lang.core.operation import Operation, contraction
 from ocannl.lang.core.operation_call import OperationCall, operation_call
 from ocannl.lang.core.operators import Operators
 from ocannl.lang.record.code import recorder
@@ -379,6 +381,8 @@ def apply(
 ) -> Tensor:
     """Applies an operation: emits the shape constraints of the result; its values are computed when code is run."""
     inputs = tuple(t.as_operand(operation) for t in operands)
+    if any(t.literal is not None for t in inputs):
+        inputs = tuple(_with_cells(t, shape) for t, shape in zip(inputs, operation.logic.spec.operands, strict=True))
     call_site = site()
     result: Tensor
     typing = dtype_inference.result_dtype(operation, inputs, recorder.get() is not None)
@@ -404,6 +408,14 @@ def apply(
     if operation.logic.name == "pointwise" and any(t.counted for t in inputs):
         result.counted = tuple(dict.fromkeys(mask for t in inputs for mask in t.counted))
     return result
+
+
+def _with_cells(t: Tensor, shape: ShapeSpec) -> Tensor:
+    """The tensor, or a copy of a literal where windows reach beyond its cells: a constant has no outside."""
+    return apply(_COPY, [t]) if t.literal is not None and any(map(reads_outside, shape.axes)) else t
+
+
+_COPY = contraction("copy", pointwise(1), lambda v: v, None, text="{0}")
 
 
 def use_site() -> str:

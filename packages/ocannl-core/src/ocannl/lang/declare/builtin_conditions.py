@@ -26,8 +26,7 @@ INPUTS: dict[str, dict[str, Input]] = {
 LISTS: dict[str, Count] = {"tensors": at_least(1), "nested": at_least(1)}
 """Inputs that are lists of tensors, by name."""
 
-_PADDING = (value("padding") == "none") | (value("padding") == "same")
-_WINDOWS = (each("stride") >= 1, each("dilation") >= 1, _PADDING)
+_WINDOWS = (each("stride") >= 1, each("dilation") >= 1)
 
 CONDITIONS: dict[str, tuple[Condition, ...]] = {
     **{f"conv{n}d": (*_WINDOWS, value("groups") >= 1) for n in (1, 2, 3)},

@@ -20,7 +20,6 @@ from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.axis_maps import index_constant, map_axis
-from ocannl.lang.ops.convolution import SPATIAL_AXES, per_axis, register, spatial_windows
 from ocannl.lang.ops.einsum import einsum
 from ocannl.lang.ops.index_tensors import indices
 from ocannl.lang.ops.padding import pad
@@ -28,8 +27,8 @@ from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.ops.reductions import sum_
 from ocannl.lang.ops.resize import area_band, area_windows
 from ocannl.lang.ops.selected_axes import SelectedAxes, axis_vector, check_table, integers_per_axis, spatial_axes
+from ocannl.lang.ops.windows import SPATIAL_AXES, Padding, Sizes, per_axis, register, spatial_windows
 
-Sizes = int | Sequence[int]
 eq, sqrt, where = (PRIMITIVES[name] for name in ("eq", "sqrt", "where"))
 
 # --- adaptive pooling ------------------------------------------------------------------------------------------------
@@ -120,7 +119,7 @@ Raises: CodeError for invalid sizes; ShapeError, also for empty axes.
 def _norm_pooling(axes: Sequence[str]) -> Callable[..., Tensor]:
     def pool(
         x: object, window: Sizes, stride: Sizes | None = None, *, p: float = 2, dilation: Sizes = 1,
-        padding: str = "none",
+        padding: Padding = "none",
     ) -> Tensor:  # fmt: skip
         power = python_number(p) if is_number(p) else 0
         if not 1 <= power < float("inf"):

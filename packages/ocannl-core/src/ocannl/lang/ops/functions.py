@@ -37,6 +37,7 @@ from ocannl.lang.ops import (
     ordering,
     padding,
     patches,
+    pooling,
     primitives,
     products,
     quantiles,
@@ -61,8 +62,8 @@ REGISTERING_MODULES = (
     activations, adaptive_pooling, along_axis, casts, concat, convolution, counting, crops, ctc,
     discrete_distributions, distances, distributions, einsum, elementwise, elementwise_losses, gamma_variates, gathers,
     gelu, grids, index_tensors, indexing, layout, linalg, losses, margin_losses, norms, number_functions, ordering,
-    padding, patches, primitives, products, quantiles, reductions, repetition, resize, rotations, sampling, scans,
-    scatters, searching, segments, softmax, special_functions, statistics, threefry, trigonometry,
+    padding, patches, pooling, primitives, products, quantiles, reductions, repetition, resize, rotations, sampling,
+    scans, scatters, searching, segments, softmax, special_functions, statistics, threefry, trigonometry,
 )  # fmt: skip
 """The modules that fill the registry."""
 

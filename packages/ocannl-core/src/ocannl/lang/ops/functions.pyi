@@ -111,19 +111,22 @@ def average(x: object, weights: object, spec: str = "...|...->...; ...|...->... 
 
 def avg_pool1d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
-    dilation: int | Sequence[int] = 1, padding: str = "none"
+    dilation: int | Sequence[int] = 1, padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none",
+    ceil_mode: bool = False, count_include_pad: bool = True
 ) -> Tensor:
     """The mean of each window of `x`; `stride` is the window size by default."""
 
 def avg_pool2d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
-    dilation: int | Sequence[int] = 1, padding: str = "none"
+    dilation: int | Sequence[int] = 1, padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none",
+    ceil_mode: bool = False, count_include_pad: bool = True
 ) -> Tensor:
     """The mean of each window of `x`; `stride` is the window size by default."""
 
 def avg_pool3d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
-    dilation: int | Sequence[int] = 1, padding: str = "none"
+    dilation: int | Sequence[int] = 1, padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none",
+    ceil_mode: bool = False, count_include_pad: bool = True
 ) -> Tensor:
     """The mean of each window of `x`; `stride` is the window size by default."""
 
@@ -217,37 +220,40 @@ def contrastive_loss(distance: object, target: object, *, margin: float = 1.0, l
 
 def conv1d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
-    padding: str = "none", groups: int = 1
+    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", groups: int = 1
 ) -> Tensor:
     """The sum over each window of `x` times a kernel; `groups` splits channels into separate convolutions."""
 
 def conv2d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
-    padding: str = "none", groups: int = 1
+    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", groups: int = 1
 ) -> Tensor:
     """The sum over each window of `x` times a kernel; `groups` splits channels into separate convolutions."""
 
 def conv3d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
-    padding: str = "none", groups: int = 1
+    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", groups: int = 1
 ) -> Tensor:
     """The sum over each window of `x` times a kernel; `groups` splits channels into separate convolutions."""
 
 def conv_transpose1d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
-    padding: str = "none", groups: int = 1
+    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", output_padding: int | Sequence[int] = 0,
+    groups: int = 1
 ) -> Tensor:
     """The transposed convolution: the kernel times each cell of `x`, summed where these windows overlap."""
 
 def conv_transpose2d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
-    padding: str = "none", groups: int = 1
+    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", output_padding: int | Sequence[int] = 0,
+    groups: int = 1
 ) -> Tensor:
     """The transposed convolution: the kernel times each cell of `x`, summed where these windows overlap."""
 
 def conv_transpose3d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
-    padding: str = "none", groups: int = 1
+    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", output_padding: int | Sequence[int] = 0,
+    groups: int = 1
 ) -> Tensor:
     """The transposed convolution: the kernel times each cell of `x`, summed where these windows overlap."""
 
@@ -392,7 +398,7 @@ def fmod(x: object, y: object, *, label: str | None = None) -> Tensor:
 
 def fold(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] = 1, *, dilation: int | Sequence[int] = 1,
-    padding: str = "none"
+    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none"
 ) -> Tensor:
     """The sum of overlapping windows, in the axes that `unfold` returns."""
 
@@ -595,19 +601,19 @@ def logsumexp(x: object, spec: str | None = None, **names: Any) -> Tensor:
 
 def lp_pool1d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *, p: float = 2,
-    dilation: int | Sequence[int] = 1, padding: str = "none"
+    dilation: int | Sequence[int] = 1, padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none"
 ) -> Tensor:
     """The p-norm of each window of `x`, `sum(abs(x)**p)**(1/p)`; `stride` is the window size by default."""
 
 def lp_pool2d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *, p: float = 2,
-    dilation: int | Sequence[int] = 1, padding: str = "none"
+    dilation: int | Sequence[int] = 1, padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none"
 ) -> Tensor:
     """The p-norm of each window of `x`, `sum(abs(x)**p)**(1/p)`; `stride` is the window size by default."""
 
 def lp_pool3d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *, p: float = 2,
-    dilation: int | Sequence[int] = 1, padding: str = "none"
+    dilation: int | Sequence[int] = 1, padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none"
 ) -> Tensor:
     """The p-norm of each window of `x`, `sum(abs(x)**p)**(1/p)`; `stride` is the window size by default."""
 
@@ -631,19 +637,22 @@ def matrix_norm(x: object, *, ord: str | float = "fro") -> Tensor:
 
 def max_pool1d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
-    dilation: int | Sequence[int] = 1, padding: str = "none"
+    dilation: int | Sequence[int] = 1, padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none",
+    ceil_mode: bool = False
 ) -> Tensor:
     """The maximum of each window of `x`; `stride` is the window size by default."""
 
 def max_pool2d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
-    dilation: int | Sequence[int] = 1, padding: str = "none"
+    dilation: int | Sequence[int] = 1, padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none",
+    ceil_mode: bool = False
 ) -> Tensor:
     """The maximum of each window of `x`; `stride` is the window size by default."""
 
 def max_pool3d(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] | None = None, *,
-    dilation: int | Sequence[int] = 1, padding: str = "none"
+    dilation: int | Sequence[int] = 1, padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none",
+    ceil_mode: bool = False
 ) -> Tensor:
     """The maximum of each window of `x`; `stride` is the window size by default."""
 
@@ -1061,7 +1070,7 @@ def truncated_normal(
 
 def unfold(
     x: object, window: int | Sequence[int], stride: int | Sequence[int] = 1, *, dilation: int | Sequence[int] = 1,
-    padding: str = "none"
+    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none"
 ) -> Tensor:
     """The windows of the spatial axes: a new axis for each of their axes, after the axes of their positions."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ocannl.base.errors import CodeError
@@ -10,16 +9,14 @@ from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.ops.convolution import spatial_windows
 from ocannl.lang.ops.einsum import einsum
 from ocannl.lang.ops.indexed_rows import OUTPUT, axis_count
 from ocannl.lang.ops.selected_axes import SPATIAL_NAMES, integers_per_axis, spatial_axes
-
-Sizes = int | Sequence[int]
+from ocannl.lang.ops.windows import Padding, Sizes, spatial_windows
 
 
 @composite
-def unfold(x: object, window: Sizes, stride: Sizes = 1, *, dilation: Sizes = 1, padding: str = "none") -> Tensor:
+def unfold(x: object, window: Sizes, stride: Sizes = 1, *, dilation: Sizes = 1, padding: Padding = "none") -> Tensor:
     """The windows of the spatial axes: a new axis for each of their axes, after the axes of their positions.
 
         patches = oc.unfold(images, (16, 16), 16)
@@ -27,8 +24,7 @@ def unfold(x: object, window: Sizes, stride: Sizes = 1, *, dilation: Sizes = 1, 
     `window` is one size for all output axes but the last, or one for each spatial axis; the other settings are those
     of `conv2d`.
 
-    Shapes: `...|h, w, ..c.. => ...|oh, ow, kh, kw, ..c..`, with `h = stride*(oh - 1) + dilation*(kh - 1) + 1`, or
-            with `padding="same"` `h = stride*oh`, and so on for one to three axes.
+    Shapes: `...|h, w, ..c.. => ...|oh, ow, kh, kw, ..c..`, with the sizes of `conv2d`, for one to three axes.
     Grad:   `fold` of `g`.
     Raises: CodeError for invalid settings; ShapeError.
     """
@@ -40,7 +36,7 @@ def unfold(x: object, window: Sizes, stride: Sizes = 1, *, dilation: Sizes = 1, 
 
 
 @composite
-def fold(x: object, window: Sizes, stride: Sizes = 1, *, dilation: Sizes = 1, padding: str = "none") -> Tensor:
+def fold(x: object, window: Sizes, stride: Sizes = 1, *, dilation: Sizes = 1, padding: Padding = "none") -> Tensor:
     """The sum of overlapping windows, in the axes that `unfold` returns.
 
     `window` is one size for each spatial axis, or one number if the output row consists of positions, windows and one
