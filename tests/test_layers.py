@@ -32,7 +32,8 @@ TABLE = """
 5 runtime
 6 checkpoint, nn, show
 7 train
-8 cli, testing
+8 demos, testing
+9 cli
 """
 LAYERS = {
     name: int(number) for number, names in re.findall(r"(\d) (.*)", TABLE) for name in names.split(", ")

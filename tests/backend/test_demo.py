@@ -1,4 +1,4 @@
-"""`ocannl demo digits`: its output, its plot and its requirements."""
+"""`ocannl demo NAME`: output, plots and requirements."""
 
 import os
 import subprocess
@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from ocannl.base.config import child_environment
 from ocannl.cli.app import build
+from ocannl.demos.catalogue import DEMOS
 
 BACKENDS = [row.name for row in oc.backends() if row.usable and row.name != "numpy"]
 
@@ -117,3 +118,35 @@ def test_terminal_shows_a_progress_bar(backend, tmp_path):
     assert b"epoch" in output
     assert b"loss" in output
     assert b"accuracy" in output
+
+
+# --- the other demonstrations ---
+
+
+def other_demo(name, *arguments):
+    return CliRunner().invoke(build(), ["demo", name, *map(str, arguments)])
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_demos_reach_what_they_require(name, tmp_path):
+    result = other_demo(name, "--backend", BACKENDS[0], "--out", tmp_path / "deep" / "picture.png")
+    assert result.exit_code == 0, result.output
+    fields = report(result)
+    assert list(fields)[:2] == ["backend", "network"]
+    assert fields["backend"] == BACKENDS[0]
+    if "picture" in fields:
+        image = pytest.importorskip("matplotlib.image")
+        assert image.imread(tmp_path / "deep" / "picture.png").std() > 0.05
+
+
+def test_a_demo_that_is_worse_than_required_fails(tmp_path):
+    result = other_demo("wine", "--backend", BACKENDS[0], "--epochs", 1)
+    assert result.exit_code == 1
+    assert "is below the required" in result.stderr
+
+
+def test_demos_without_their_data_name_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    result = other_demo("moons", "--backend", BACKENDS[0])
+    assert result.exit_code == 1
+    assert 'pip install "ocannl-core[demo]"' in result.stderr

@@ -1,15 +1,18 @@
-"""`ocannl demo digits`: trains a network on handwritten digits and reports its test accuracy."""
+"""`ocannl demo NAME`: trains a small model on data that needs no download, and reports how good it is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import numpy as np
 import typer
 
-from ocannl.cli import digits
-from ocannl.cli.digits import Split, TrainingResult
+from ocannl.demos import digits
+from ocannl.demos.catalogue import DEMOS
+from ocannl.demos.digits import Split, TrainingResult
 from ocannl.runtime.context import Context
 from ocannl.show import curve, image_grid, learning, page, save
 
@@ -20,7 +23,42 @@ SHOWN_IMAGES, GRID_COLUMNS = 40, 8  # test images in the plot
 def register(app: typer.Typer) -> None:
     demos = typer.Typer(no_args_is_help=True)
     demos.command("digits")(command)
+    for name, demo in DEMOS.items():
+        demos.command(name, help=f"{demo.help}\n\nStatus 1 when the result is worse than required.")(_command_of(name))
     app.add_typer(demos, name="demo", help="Demonstrations: small, complete, on data that needs no download.")
+
+
+def _command_of(name: str) -> Callable[..., None]:
+    demo = DEMOS[name]
+
+    def run(
+        backend: Annotated[str | None, typer.Option(help="The backend; default: the best usable one.")] = None,
+        epochs: Annotated[int, typer.Option(min=1, help="Passes over the training data.")] = demo.epochs,
+        seed: Annotated[int, typer.Option(min=0, help="Seed of the split, initial values and batch order.")] = 0,
+        out: Annotated[Path | None, typer.Option(help="Path of the picture, if there is one.")] = None,
+    ) -> None:
+        ctx = Context(backend)
+        try:
+            report = demo.run(ctx, epochs=epochs, seed=seed)
+        except ImportError as missing:
+            _fail(f'the data come with another package ({missing}); run: pip install "ocannl-core[demo]"')
+        for title, text in {"backend": ctx.backend.name, **report.lines}.items():
+            _say(title, text)
+        if report.draw is not None:
+            _picture(partial(report.draw, out or Path(f"ocannl-{name}.png")))
+        if report.score < report.required:
+            _fail(f"{report.score:.4f} is below the required {report.required}")
+
+    return run
+
+
+def _picture(draw: Callable[[], Path]) -> None:
+    try:
+        _say("picture", str(draw()))
+    except ImportError as missing:
+        _say("picture", f"none; {missing}")
+    except (OSError, ValueError) as error:
+        _fail(f"the picture could not be written: {error}")
 
 
 def command(
@@ -51,12 +89,7 @@ def command(
     _say("test accuracy", f"{accuracy:.4f}, {right} of {len(data.test)} digits")
     _say("compile time", f"{fitted.compile_seconds:.3f} s")
     _say("time per step", f"{fitted.step_seconds * 1e3:.3f} ms, {1 / fitted.step_seconds:.0f} steps/s")
-    try:
-        _say("picture", str(draw(outcome, data.test, epochs, out)))
-    except ImportError as missing:
-        _say("picture", f"none; {missing}")
-    except (OSError, ValueError) as error:
-        _fail(f"the picture could not be written: {error}")
+    _picture(partial(draw, outcome, data.test, epochs, out))
     if accuracy < MIN_TEST_ACCURACY:
         _fail(f"{accuracy:.4f} is below the required accuracy of {MIN_TEST_ACCURACY}")
 

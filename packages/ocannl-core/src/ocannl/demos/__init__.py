@@ -1,0 +1,1 @@
+"""Complete small programs on data that comes with other packages: `ocannl demo NAME` runs them."""

@@ -1,0 +1,32 @@
+"""The demonstrations, by the name of their command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from ocannl.demos import moons, tabular
+from ocannl.demos.report import Report
+from ocannl.runtime.context import Context
+
+
+class Run(Protocol):
+    def __call__(self, ctx: Context, *, epochs: int, seed: int) -> Report: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """`help` is the description in the command line, `epochs` the default number of passes over the training data."""
+
+    help: str
+    epochs: int
+    run: Run
+
+
+DEMOS = {
+    "wine": Demo("Classify wines of three growers by chemical analyses.", 40, partial(tabular.run, "wine")),
+    "breast-cancer": Demo("Tell benign from malignant tumors.", 30, partial(tabular.run, "breast-cancer")),
+    "diabetes": Demo("Predict the progression of diabetes.", 30, partial(tabular.run, "diabetes")),
+    "moons": Demo("Separate two half circles, and draw the decision boundary.", 40, moons.run),
+}
