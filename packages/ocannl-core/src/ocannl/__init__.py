@@ -68,8 +68,8 @@ else:
                 raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
             raise _spelling.unknown_name("ocannl", name, __dir__, _spelling.MODULE)
         module = importlib.import_module(_LAZY[name] or f"ocannl.{name}")
-        found = getattr(module, name) if _LAZY[name] else module
-        return _public(found) if _isfunction(found) else found
+        value = getattr(module, name) if _LAZY[name] else module
+        return _public(value) if _isfunction(value) else value
 
 
 _OWN = [

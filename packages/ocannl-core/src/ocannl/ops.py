@@ -21,9 +21,9 @@ def __getattr__(name: str) -> _Any:
         known = ", ".join(installed) or "none"
         hint = f"did you mean `{close[0]}`? " if close else ""
         raise AttributeError(f"no installed package brings operations `{name}`; {hint}installed: {known}")
-    found = _packages.load(installed[name])
-    globals()[name] = found
-    return found
+    package = _packages.load(installed[name])
+    globals()[name] = package
+    return package
 
 
 def __dir__() -> list[str]:

@@ -49,17 +49,17 @@ def readable(kind: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(map(repr, members))}"
     if origin in (Union, UnionType):
-        words = list(dict.fromkeys(map(readable, members)))
-        return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+        phrases = list(dict.fromkeys(map(readable, members)))
+        return " or ".join(filter(None, [", ".join(phrases[:-1]), phrases[-1]]))
     if origin is tuple:
         return f"a pair of {readable(members[0]).partition(' ')[2]}s" if len(members) == 2 else "a tuple"
     if kind in (None, type(None)):
         return "None"
     name = getattr(origin or kind, "__name__", str(kind))
-    return WORDS.get(name, f"{'an' if name[0] in 'AEIOU' else 'a'} {name}")
+    return PHRASES.get(name, f"{'an' if name[0] in 'AEIOU' else 'a'} {name}")
 
 
-WORDS = {
+PHRASES = {
     "int": "an integer", "float": "a number", "str": "a string", "bool": "True or False", "Callable": "a function",
     "Sequence": "a list", "Iterable": "a list", "Mapping": "a mapping", "list": "a list", "dict": "a mapping",
 }  # fmt: skip

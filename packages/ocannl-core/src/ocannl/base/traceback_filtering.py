@@ -92,10 +92,10 @@ def argument_problem(function: Callable[..., Any], args: tuple[Any, ...], settin
     except TypeError as error:
         shown = [str(p.replace(annotation=p.empty)) for p in parameters if p.name != "self"]
         return f"{title}({', '.join(shown)}): {error}"
-    found = misfit(function, bound)
-    if found is None:
+    mismatch = misfit(function, bound)
+    if mismatch is None:
         return ""
-    name, value, kind = found
+    name, value, kind = mismatch
     hint = f"; {MISFITS[name]}" if name in MISFITS else ""
     return f"{title}: `{name}` is {kind}, not {_shown(value)}{hint}"
 

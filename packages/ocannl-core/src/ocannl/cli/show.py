@@ -46,11 +46,11 @@ def _function(path: str) -> Any:
         raise ArgumentError(f"a model is named as MODULE:FUNCTION, such as networks.resnet:build, not {path!r}")
     sys.path.insert(0, os.getcwd())
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
     except ModuleNotFoundError as missing:
         raise ArgumentError(f"the module {module!r} cannot be imported: {missing}") from None
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
+        target = getattr(target, part, None)
+    if not callable(target):
         raise ArgumentError(f"{module!r} has no function {name!r}")
-    return found
+    return target

@@ -123,9 +123,9 @@ class _Machine:
             elif buf.node is None:
                 self.memory[buf] = _poisoned(buf)
             else:
-                given = merged if buf.access is AccessMode.MERGE else arrays
-                held = given.get(buf.node) if buf.space is MemorySpace.GLOBAL else None
-                flat = _poisoned(buf) if held is None else np.array(held, kind).reshape(-1)
+                sources = merged if buf.access is AccessMode.MERGE else arrays
+                contents = sources.get(buf.node) if buf.space is MemorySpace.GLOBAL else None
+                flat = _poisoned(buf) if contents is None else np.array(contents, kind).reshape(-1)
                 self.memory[buf] = flat if buf.access is AccessMode.MERGE else pool.setdefault(buf.node, flat)
 
     # --- indices ---
@@ -212,19 +212,19 @@ class _Machine:
 
         if on_write is None:
             return run
-        place = self.place(stmt.ref)
+        position = self.position(stmt.ref)
 
         def watched() -> None:
             old = memory[buf][cell()]
             run()
-            at = place()
+            at = position()
             read = tuple(c for c in self.read if (c.buf, c.at) != (buf, at))
             self.read.clear()
             on_write(Write(stmt, at, old, memory[buf][cell()], read))
 
         return watched
 
-    def place(self, ref: Ref) -> Callable[[], tuple[int, ...]]:
+    def position(self, ref: Ref) -> Callable[[], tuple[int, ...]]:
         axes = [self.index(at) for at in ref.indices]
         return lambda: tuple([axis() for axis in axes])
 
@@ -232,11 +232,11 @@ class _Machine:
         memory, buf, cell = self.memory, ref.buf, self.cell(ref)
         if self.on_write is None:
             return lambda: memory[buf][cell()]
-        place = self.place(ref)
+        position = self.position(ref)
 
         def watched() -> Number:
             value = memory[buf][cell()]
-            self.read.append(Cell(buf, place(), value))
+            self.read.append(Cell(buf, position(), value))
             return value
 
         return watched
@@ -275,8 +275,8 @@ class _Machine:
                 number = _scalar(value, precision)
                 return lambda: number
             case IndexValue(index, precision):
-                place = self.index(index)
-                return lambda: _scalar(place(), precision)
+                position = self.index(index)
+                return lambda: _scalar(position(), precision)
             case Var(name, _):
                 return lambda: self.vars[name]
             case Load(ref):

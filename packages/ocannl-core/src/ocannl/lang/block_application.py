@@ -129,9 +129,9 @@ class BlockApplication:
             if self.recalled < len(expected) and expected[self.recalled][1] is block:
                 self.recalled += 1
         elif all(member is not block for _, member in self.members):
-            known = [row for row in self.block.members or () if row[1] is block]
-            if known:
-                self.members.append(known[0])
+            registered = [row for row in self.block.members or () if row[1] is block]
+            if registered:
+                self.members.append(registered[0])
             else:
                 self.register(block.label, block)
 

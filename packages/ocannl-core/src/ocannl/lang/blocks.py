@@ -229,12 +229,12 @@ class BlockFunction:
 
     def _block(self, label: str | None, arguments: Mapping[str, Any], at_once: bool) -> Block:
         # the variable that an immediate application is assigned to names its result, not the block
-        given = label or ("" if at_once else site().name)
-        name = given or function_name(self.function)
+        name_hint = label or ("" if at_once else site().name)
+        name = name_hint or function_name(self.function)
         outer = current_application.get()
         if outer is None:
-            stream = given or numbered_stream(name)
-            return Block(self.function, arguments, name, given, stream)
+            stream = name_hint or numbered_stream(name)
+            return Block(self.function, arguments, name, name_hint, stream)
         recalled: Block | None = outer.recall(name, "block")
         if recalled is not None:
             recalled.arguments = arguments  # members are reused, the configuration is that of this application

@@ -50,7 +50,7 @@ class TrainingState:
     ) -> None:  # fmt: skip
         self._checkpoints, self._ctx = checkpoints, ctx
         parts = {f"callback_{n}": c for n, c in enumerate(callbacks) if hasattr(c, "checkpoint_parts")}
-        self._what: Any = {"step": step, **parts} if parts else step
+        self._contents: Any = {"step": step, **parts} if parts else step
         self._batches = batches if isinstance(batches, Batches) else None
 
     @property
@@ -62,11 +62,11 @@ class TrainingState:
         path = Path(self._checkpoints.path)
         if not path.exists():
             return Progress()
-        found = load(path, self._ctx, self._what)
+        checkpoint = load(path, self._ctx, self._contents)
         try:
-            progress = Progress(**found.data["progress"])
+            progress = Progress(**checkpoint.data["progress"])
             if self._batches is not None:
-                self._batches.position = found.data["batches"]
+                self._batches.position = checkpoint.data["batches"]
         except (TypeError, KeyError, ArgumentError) as error:
             raise CheckpointError(f"{path} was not written by train.fit with this data: {error!r}") from error
         return progress
@@ -75,4 +75,4 @@ class TrainingState:
         numbers = {"epoch": progress.epoch, "batch": progress.batch, "steps": progress.steps}
         data = {"progress": numbers, "batches": None if self._batches is None else self._batches.position}
         path, keep = self._checkpoints.path, self._checkpoints.keep
-        save(path, self._ctx, self._what, step=progress.steps, data=data, keep=keep)
+        save(path, self._ctx, self._contents, step=progress.steps, data=data, keep=keep)

@@ -14,7 +14,7 @@ from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.context_vars import note_constant
-from ocannl.lang.core.indirect_axes import axis_places
+from ocannl.lang.core.indirect_axes import slot_axes_by_label
 from ocannl.lang.core.operation import Operation, Rule
 from ocannl.lang.core.product_sums import contract_pairwise
 from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, SlotStatement, elaborate
@@ -62,10 +62,10 @@ class Application(Generic[T]):
         return code
 
     def _assigns(self, result: TensorLike, written: list[SlotAssign]) -> Iterable[Assign]:
-        projections, places = result.projections, None
+        projections, slot_axes = result.projections, None
         if any(assign.at for assign in written):
-            places = axis_places(self.operation.logic.spec, [result.shape, *(t.shape for t in self.operands)])
-        assigns = elaborate(written, projections, self.operation.outside, result.origin, places)
+            slot_axes = slot_axes_by_label(self.operation.logic.spec, [result.shape, *(t.shape for t in self.operands)])
+        assigns = elaborate(written, projections, self.operation.outside, result.origin, slot_axes)
         return contract_pairwise(written, assigns, result.origin)
 
 

@@ -107,10 +107,10 @@ def site() -> CallSite:
     frame = _first_outside(_is_internal, sys._getframe(1))
     if frame is None:
         return CallSite("", "")
-    found = _cached_site(frame)
+    innermost = _cached_site(frame)
     if _is_part_of_package(_module(frame)) and (outer := _first_outside(_is_part_of_package, frame)) is not None:
-        return CallSite(_cached_site(outer).where, found.name)
-    return found
+        return CallSite(_cached_site(outer).where, innermost.name)
+    return innermost
 
 
 def _first_outside(is_inside: Callable[[str], bool], frame: FrameType | None) -> FrameType | None:

@@ -124,11 +124,11 @@ def _tree(path: Sequence[Sequence[int]], operands: int) -> ContractionTree:
     """The tree of a path: every step contracts entries of a list, and appends the result."""
     entries: list[ContractionTree] = [*range(operands)]
     for step in path:
-        first, *others = [entries.pop(at) for at in sorted(step, reverse=True)][::-1]
-        for entry in others:
+        first, *remaining = [entries.pop(at) for at in sorted(step, reverse=True)][::-1]
+        for entry in remaining:
             first = first, entry
         entries.append(first)
-    first, *others = entries
-    for entry in others:
+    first, *remaining = entries
+    for entry in remaining:
         first = first, entry
     return first

@@ -125,8 +125,8 @@ def _fan(use: Use, name: str) -> int:
     """The product of the axes that are none of the result (fan-in), or none of the other operands (fan-out)."""
     assert use.result.application is not None
     spec, sizes = _operation(use).logic.spec, _operation(use).sizes
-    others = [shape for n, shape in enumerate(spec.operands) if n != use.number]
-    kept = set().union(*map(_kept, [spec.result] if name == FAN_IN else others))
+    partners = [shape for n, shape in enumerate(spec.operands) if n != use.number]
+    kept = set().union(*map(_kept, [spec.result] if name == FAN_IN else partners))
     operand = use.result.application.operands[use.number]
     factors = list(_axes(spec.operands[use.number], operand))
     return math.prod(_factor(axis, size, kept, sizes) for axis, size in factors)

@@ -19,20 +19,20 @@ from ocannl.ir.assign import Piece
 from ocannl.ir.projections import Projection, Projections
 from ocannl.ir.value_symbols import value_symbols
 
-Place = tuple[int, int]
+SlotAxis = tuple[int, int]
 """An axis of a tensor of the operation: its slot, and the position in memory order."""
 
-Places = Mapping[str, Sequence[Place]]
+SlotAxes = Mapping[str, Sequence[SlotAxis]]
 """The axes of each label."""
 
 
-def axis_places(spec: Spec, shapes: Sequence[TensorShape]) -> Places:
+def slot_axes_by_label(spec: Spec, shapes: Sequence[TensorShape]) -> SlotAxes:
     """The axes of all labels, given the shapes of the result and the operands."""
-    places: dict[str, list[Place]] = {}
+    slot_axes: dict[str, list[SlotAxis]] = {}
     for slot, (axes, shape) in enumerate(zip((spec.result, *spec.operands), shapes, strict=True)):
         for label, axis in labelled_axes(axes, shape):
-            places.setdefault(label, []).append((slot, axis))
-    return places
+            slot_axes.setdefault(label, []).append((slot, axis))
+    return slot_axes
 
 
 def labelled_axes(axes: ShapeSpec, shape: TensorShape) -> Iterator[tuple[str, int]]:
@@ -47,25 +47,25 @@ def labelled_axes(axes: ShapeSpec, shape: TensorShape) -> Iterator[tuple[str, in
 
 
 def with_indirect_axes(
-    projection: Projection, projections: Projections, axes: Iterable[Sequence[Place]]
+    projection: Projection, projections: Projections, axes: Iterable[Sequence[SlotAxis]]
 ) -> tuple[Projection, list[Sym]]:
     """The projection with the loops of indirect axes replaced by bound symbols, and these symbols."""
     syms: list[Sym] = []
-    for places in axes:
-        slot, axis = places[0]
+    for slot_axes in axes:
+        slot, axis = slot_axes[0]
         indices = projection.at(slot)
         assert indices is not None
         old, size = indices[axis].only_sym, projections.dims(slot)[axis]
         syms.append(Sym(old.name if old else "at", 0, size - 1, SymKind.INDIRECT))
         index = Affine.of(syms[-1])
-        projection = _at(projection, places, index) if old is None else _without_loop(projection, old, index)
+        projection = _at(projection, slot_axes, index) if old is None else _without_loop(projection, old, index)
     return projection, syms
 
 
-def _at(projection: Projection, places: Sequence[Place], index: Affine) -> Projection:
+def _at(projection: Projection, slot_axes: Sequence[SlotAxis], index: Affine) -> Projection:
     """The projection with the index of axes of size 1, which have no loop, replaced."""
     slots = [list(indices) if indices is not None else None for indices in (projection.result, *projection.operands)]
-    for slot, axis in places:
+    for slot, axis in slot_axes:
         indices = slots[slot]
         if indices is not None:
             indices[axis] = index

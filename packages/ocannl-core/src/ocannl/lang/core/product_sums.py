@@ -58,14 +58,14 @@ class _Product:
 def _products(assigns: Sequence[SlotAssign], elaborated: Sequence[Assign]) -> list[_Product]:
     """The assignments of one rule as products of the same tensors; none if any is not such a product."""
     products = [_product(a, e) for a, e in zip(assigns, elaborated, strict=True)]
-    found = [p for p in products if p is not None]
-    if not found or len(found) < len(products):
+    matched = [p for p in products if p is not None]
+    if not matched or len(matched) < len(products):
         return []
-    first, written = found[0], {p.assign.lhs for p in found}
+    first, written = matched[0], {p.assign.lhs for p in matched}
     leaves = {first.target, *first.reads}
-    is_one_product = all({p.target, *p.reads} == leaves and p.piece.loops == first.piece.loops for p in found)
-    is_updated = len(found) > 1 and any(read.node in written for p in found for read in p.reads.values())
-    return found if is_one_product and not is_updated else []
+    is_one_product = all({p.target, *p.reads} == leaves and p.piece.loops == first.piece.loops for p in matched)
+    is_updated = len(matched) > 1 and any(read.node in written for p in matched for read in p.reads.values())
+    return matched if is_one_product and not is_updated else []
 
 
 def _product(slot_assign: SlotAssign, assign: Assign) -> _Product | None:
@@ -110,8 +110,8 @@ def _tree_of(products: Sequence[_Product]) -> ContractionTree | None:
     """The tree for a product, from its indices. The leaf of the smallest slot is the root; the others are the operands,
     in order: gradients have the tree of the sum if the result has slot 0."""
     loops = {sym: n for n, sym in enumerate(products[0].piece.loops)}
-    first, *others = [frozenset(loops[s] for s in syms) for _, syms in sorted(_leaf_symbols(products[0]).items())]
-    return contraction_tree(tuple(others), first, tuple(sym.extent for sym in loops))
+    first, *remaining = [frozenset(loops[s] for s in syms) for _, syms in sorted(_leaf_symbols(products[0]).items())]
+    return contraction_tree(tuple(remaining), first, tuple(sym.extent for sym in loops))
 
 
 def _leaf_symbols(product: _Product) -> dict[int, frozenset[Sym]]:
@@ -223,7 +223,7 @@ def _symbols(reads: Sequence[Read]) -> set[Sym]:
 
 
 def _multiplied(factors: Sequence[Value]) -> Value:
-    product, *others = factors
-    for factor in others:
+    product, *remaining = factors
+    for factor in remaining:
         product = Call(MUL, (product, factor))
     return product

@@ -213,8 +213,8 @@ class FanScaled(Distribution):
         """This distribution, scaled by the given fans, and otherwise by those of a parameter."""
 
         def factor() -> float:
-            open_ = [name for name, given in self.fans.items() if given is None]
-            fan = sum(given or 0 for given in self.fans.values()) + (inferred.total(open_) if open_ else 0)
+            open_ = [name for name, size in self.fans.items() if size is None]
+            fan = sum(size or 0 for size in self.fans.values()) + (inferred.total(open_) if open_ else 0)
             spread = math.sqrt(self.gain / max(fan, 1))
             return spread if self.normal else spread * math.sqrt(3.0)
 

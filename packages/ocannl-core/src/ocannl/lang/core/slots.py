@@ -21,7 +21,7 @@ from ocannl.ir.precision import float64
 from ocannl.ir.projections import Projection, Projections, is_injective
 from ocannl.ir.value_symbols import value_symbols
 from ocannl.lang.core.host_calls import HostResult, NodeUpdate, SlotHostCall
-from ocannl.lang.core.indirect_axes import Places, with_indirect_axes, with_used_loops
+from ocannl.lang.core.indirect_axes import SlotAxes, with_indirect_axes, with_used_loops
 from ocannl.lang.core.symbolic_terms import (
     AxisIndex,
     Hole,
@@ -136,9 +136,9 @@ def elaborate(
     projections: Projections,
     outside: float | None,
     origin: Origin,
-    places: Places | None = None,
+    slot_axes: SlotAxes | None = None,
 ) -> Iterator[Assign]:
-    """Elaborates slot assignments. Reads out of bounds give `outside`; writes out of bounds are masked. `places` are
+    """Elaborates slot assignments. Reads out of bounds give `outside`; writes out of bounds are masked. `slot_axes` are
     the axes of the labels, if there are indirect axes.
 
     Raises: CodeError for stores of several values in one cell; the last wins where indices of the cell are indirect.
@@ -146,7 +146,7 @@ def elaborate(
     for a in assigns:
         pieces = []
         for projection in projections.pieces:
-            piece = _piece(a, projection, projections, outside, places or {})
+            piece = _piece(a, projection, projections, outside, slot_axes or {})
             if piece is not None:
                 if a.accum is None and not a.at:
                     _refuse_several_values(piece, a.target.node.label, origin)
@@ -175,10 +175,10 @@ def _piece(
     projection: Projection,
     projections: Projections,
     outside: float | None,
-    places: Places,
+    slot_axes: SlotAxes,
 ) -> Piece | None:
     at = a.at or ()
-    projection, syms = with_indirect_axes(projection, projections, [places[label] for label, _ in at])
+    projection, syms = with_indirect_axes(projection, projections, [slot_axes[label] for label, _ in at])
 
     def read(leaf: Hole | AxisIndex | ShiftedRead) -> Value:
         hole = leaf.hole if isinstance(leaf, ShiftedRead) else leaf

@@ -110,10 +110,10 @@ class Declaration:
             setting.check(self.title, name, arguments[name])
         return arguments
 
-    def _check_signature(self, given: list[str]) -> None:
-        if self.signatures and not any(set(given) == set(signature) for signature in self.signatures):
+    def _check_signature(self, passed: list[str]) -> None:
+        if self.signatures and not any(set(passed) == set(signature) for signature in self.signatures):
             listed = " or ".join(f"({', '.join(signature)})" for signature in self.signatures)
-            raise CodeError(f"`{self.title}` takes {listed}, not ({', '.join(given)})")
+            raise CodeError(f"`{self.title}` takes {listed}, not ({', '.join(passed)})")
 
     def _embed(self, name: str, value: Any, embed: Callable[[Any], Any]) -> Any:
         if name not in self.inputs or isinstance(value, Default) or (value is None and name in self.optional):

@@ -10,14 +10,14 @@ TABLE, ROWS, CELLS = Draw(dims=(3, 2)), Draw(0.5, 2.0, dims=(3, 2)), Draw(-4.0, 
 IDS, REPEATED = np.array([2, 0, 1], "int32"), np.array([2, 0, 2], "int32")
 EDGES = np.array([-1.0, 0.0, 1.0], "float32")
 SEGMENTS = np.array([1, 0, 1], "int32")
-PLACES = np.array([[2, 0], [2, 1], [0, 1]], "int32")
+INDICES = np.array([[2, 0], [2, 1], [0, 1]], "int32")
 
 INDEXING_SAMPLES: dict[str, tuple[Sample, ...]] = {
-    "take_along_axis": (sample(TABLE, PLACES, "tc => c"),),
-    "gather_nd": (sample(TABLE, PLACES),),
+    "take_along_axis": (sample(TABLE, INDICES, "tc => c"),),
+    "gather_nd": (sample(TABLE, INDICES),),
     "index_update": (sample(TABLE, REPEATED, CELLS), sample(TABLE, REPEATED, ROWS, mode="mul")),
-    "put_along_axis": (sample(TABLE, PLACES, CELLS, "tc => c"), sample(TABLE, PLACES, CELLS, "tc => c", mode="max")),
-    "scatter_nd": (sample(TABLE, PLACES, Draw(dims=(3,)), mode="add"),),
+    "put_along_axis": (sample(TABLE, INDICES, CELLS, "tc => c"), sample(TABLE, INDICES, CELLS, "tc => c", mode="max")),
+    "scatter_nd": (sample(TABLE, INDICES, Draw(dims=(3,)), mode="add"),),
     **dict.fromkeys(
         ("segment_sum", "segment_prod", "segment_mean", "segment_max", "segment_min"), (sample(ROWS, SEGMENTS, 2),)
     ),

@@ -6,7 +6,7 @@ import numpy as np
 
 from ocannl.lang.declare.samples import Draw, Sample, sample
 
-MATRIX, OTHER = Draw(avoid=(0.0,)), Draw(3.0, 5.0, (4, 3))
+MATRIX, TABLE = Draw(avoid=(0.0,)), Draw(3.0, 5.0, (4, 3))
 
 NAMES = {"key": "noise", "counter": 0}
 SIX = {"output": [6], **NAMES}
@@ -41,7 +41,7 @@ STATISTICS_SAMPLES: dict[str, tuple[Sample, ...]] = {
     "kron": (sample(MATRIX, Draw(0.5, 2.0, (2, 2))), sample(Draw(dims=(2,)), Draw(0.5, 2.0, (3,)))),
     "normalize": (sample(MATRIX), sample(MATRIX, "ij => i", ord=1)),
     "cosine_similarity": (sample(MATRIX, Draw(0.5, 2.0)),),
-    "cdist": (sample(MATRIX, OTHER), sample(MATRIX, OTHER, p=1), sample(MATRIX, OTHER, p=3.5)),
+    "cdist": (sample(MATRIX, TABLE), sample(MATRIX, TABLE, p=1), sample(MATRIX, TABLE, p=3.5)),
     "pairwise_distance": (sample(MATRIX, Draw(3.0, 5.0)),),
 }  # fmt: skip
 """Samples by the name of the function."""

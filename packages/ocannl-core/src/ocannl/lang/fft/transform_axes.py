@@ -11,7 +11,7 @@ import numpy as np
 
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.spec import AxisSpec, Label, RowSpec, ShapeSpec, Spec
-from ocannl.lang.core.indirect_axes import axis_places
+from ocannl.lang.core.indirect_axes import slot_axes_by_label
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.linalg.arrays import Array
@@ -32,7 +32,7 @@ class TransformAxes:
 
     def axis(self, name: str) -> int:
         """The position of an axis in memory order. Finishes inference."""
-        ((_, axis),) = axis_places(Spec((), self.shape), [self.x.shape])[name]
+        ((_, axis),) = slot_axes_by_label(Spec((), self.shape), [self.x.shape])[name]
         return axis
 
     def size(self, name: str) -> int:

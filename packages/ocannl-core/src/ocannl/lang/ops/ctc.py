@@ -103,11 +103,11 @@ def _length(t: Tensor) -> Tensor:
     return _constant("length", _LENGTH, lambda _: Term(tree_of(1)), [t], int32, ADD)
 
 
-def _where_first(states: Tensor, first: float, others: float, like: Tensor) -> Tensor:
+def _where_first(states: Tensor, first: float, later: float, like: Tensor) -> Tensor:
     """One number for the first state, and one for all others."""
 
     def value(_: Term, position: Term) -> Term:
-        return term("where", term("eq", position, 0), first, others)
+        return term("where", term("eq", position, 0), first, later)
 
     return _constant("first", _STATES, value, [states, indices()], like.typing.as_operand)
 

@@ -110,9 +110,9 @@ def _poisson_distribution(rate: Tensor, bound: int | None) -> Tensor:
         power = term("where", term("eq", k, 0.0), 0.0, k * term("log", r))
         return term("exp", power - r - log_factorial)
 
-    made = contraction("probability", _PROBABILITIES, probability, None, differentiable=False,
+    probabilities = contraction("probability", _PROBABILITIES, probability, None, differentiable=False,
                        result_type=ResultType(float64))  # fmt: skip
-    return cumsum(apply(made, [rate, tensor(counts), tensor(factorials)]), "...|...->..., k => ...|...->...")
+    return cumsum(apply(probabilities, [rate, tensor(counts), tensor(factorials)]), "...|...->..., k => ...|...->...")
 
 
 @composite

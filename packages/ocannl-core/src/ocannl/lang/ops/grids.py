@@ -206,9 +206,9 @@ def affine_grid(transform: object, size: Sequence[int], *, align_corners: bool =
     cells: dict[str, Any] = dict(zip(names, sizes, strict=True))
     grid = einsum(f"...|k, {len(sizes)} => {result}", t, **cells)
     for column, (name, n) in enumerate(zip(reversed(names), reversed(sizes), strict=True)):
-        others: dict[str, Any] = {other: m for other, m in cells.items() if other != name}
+        broadcast_sizes: dict[str, Any] = {axis: m for axis, m in cells.items() if axis != name}
         spec = f"...|k, {column}; {name}, => {result}"
-        grid = grid + einsum(spec, t, _coordinates(n, align_corners, t), **others)
+        grid = grid + einsum(spec, t, _coordinates(n, align_corners, t), **broadcast_sizes)
     return grid
 
 

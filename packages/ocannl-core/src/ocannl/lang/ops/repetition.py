@@ -155,8 +155,8 @@ def meshgrid(*xs: object, indexing: str = "xy") -> list[Tensor]:
     sizes = {name: removed_axes(v, "n => ", "meshgrid").size("n") for name, v in zip(names, vectors, strict=True)}
     grids = []
     for vector, name in zip(vectors, names, strict=True):
-        others: dict[str, Any] = {other: size for other, size in sizes.items() if other != name}
-        grids.append(einsum(f"{name}, => {', '.join(order)},", vector, **others))
+        broadcast_sizes: dict[str, Any] = {axis: size for axis, size in sizes.items() if axis != name}
+        grids.append(einsum(f"{name}, => {', '.join(order)},", vector, **broadcast_sizes))
     return grids
 
 

@@ -102,13 +102,13 @@ def rot90(x: object, k: int = 1, spec: str | None = None) -> Tensor:
     Grad:   `g`, rotated by `-k` quarter turns.
     Raises: CodeError unless the spec removes two axes and `k` is an integer; ShapeError.
     """
-    (turns,) = integers_per_axis("rot90", "k", k, 1, None)
+    (quarters,) = integers_per_axis("rot90", "k", k, 1, None)
     axes = removed_axes(x, "...|a,b => ...|" if spec is None else spec, "rot90")
     if len(axes.names) != 2:
         raise CodeError(f"`rot90` rotates in the plane of the two axes that its spec removes, not of {len(axes.names)}")
-    flips: Sequence[str] = {0: (), 1: axes.names[1:], 2: axes.names, 3: axes.names[:1]}[turns % 4]
+    flips: Sequence[str] = {0: (), 1: axes.names[1:], 2: axes.names, 3: axes.names[:1]}[quarters % 4]
     axes = _flipped(axes, flips)
-    if turns % 2 == 0:
+    if quarters % 2 == 0:
         return axes.x
     a, b = axes.names
     return axes.rearranged(axes.renamed({a: (Label(b),), b: (Label(a),)}))

@@ -108,10 +108,10 @@ def nonzero(x: object, size: int, fill: int = -1) -> Tensor:
 
     def tuples(array: Array) -> Array:
         batch = array.shape[: array.ndim - rank]
-        found = np.full((*batch, size, rank), fill, np.int32)
+        indices = np.full((*batch, size, rank), fill, np.int32)
         for cell in np.ndindex(batch):
-            _write_nonzero(array[cell], found[cell])
-        return found
+            _write_nonzero(array[cell], indices[cell])
+        return indices
 
     def forward(s: Slots) -> None:
         s.result().write(None, True, host_call(tuples, s.operands[0], name="nonzero"))
@@ -129,11 +129,11 @@ def _write_nonzero(array: Array, tuples: Array) -> None:
     """Writes the index tuples of the first nonzero cells, in blocks that stay in the cache."""
     cells, count = array.reshape(-1), 0
     for start in range(0, cells.size, _BLOCK_CELLS):
-        places = np.flatnonzero(cells[start : start + _BLOCK_CELLS] != 0)[: len(tuples) - count] + start
-        rows = tuples[count : count + len(places)]
+        flat_indices = np.flatnonzero(cells[start : start + _BLOCK_CELLS] != 0)[: len(tuples) - count] + start
+        rows = tuples[count : count + len(flat_indices)]
         for axis in range(array.ndim - 1, -1, -1):
-            places, rows[:, axis] = np.divmod(places, array.shape[axis])
-        count += len(places)
+            flat_indices, rows[:, axis] = np.divmod(flat_indices, array.shape[axis])
+        count += len(flat_indices)
         if count == len(tuples):
             break
 
@@ -163,13 +163,13 @@ def unique(x: object, size: int, fill: float | None = None) -> Tensor:
         batch = len(values.shape.batch)
 
         def distinct(array: Array) -> Array:
-            found = np.empty((*array.shape[:batch], size), array.dtype)
+            values_kept = np.empty((*array.shape[:batch], size), array.dtype)
             for cell in np.ndindex(array.shape[:batch]):
                 first = np.unique(array[cell])
                 missing = fill if fill is not None else first[-1] if len(first) else 0
-                found[cell] = missing
-                found[cell][: len(first)] = first[:size]
-            return found
+                values_kept[cell] = missing
+                values_kept[cell][: len(first)] = first[:size]
+            return values_kept
 
         s.result().write(None, True, host_call(distinct, s.operands[0], name="unique"))
 

@@ -125,14 +125,14 @@ def spatial_axes(x: object, number: int | None, title: str) -> SelectedAxes:
     return SelectedAxes(t, shape, names, title)
 
 
-def integers_per_axis(title: str, setting: str, value: object, count: int, least: int | None = 1) -> tuple[int, ...]:
+def integers_per_axis(title: str, setting: str, value: object, count: int, minimum: int | None = 1) -> tuple[int, ...]:
     """The integers of a setting, one for each axis, from one integer or a sequence. Raises: CodeError."""
     values: Sequence[Any] = list(value) if isinstance(value, list | tuple) else [value] * count
     integers = all(isinstance(n, int | np.integer) and not is_bool(n) for n in values)
-    if len(values) != count or not integers or (least is not None and min(values, default=least) < least):
-        at_least = "an integer" if least is None else ("a nonnegative integer", "a positive integer")[least]
-        each = f", or one for each of {count} axes" if count > 1 else ""
-        problem = f"`{setting}` of oc.{title} is {at_least}{each}, not {value!r}"
+    if len(values) != count or not integers or (minimum is not None and min(values, default=minimum) < minimum):
+        at_least = "an integer" if minimum is None else ("a nonnegative integer", "a positive integer")[minimum]
+        per_axis = f", or one for each of {count} axes" if count > 1 else ""
+        problem = f"`{setting}` of oc.{title} is {at_least}{per_axis}, not {value!r}"
         raise CodeError(problem[:200])
     return tuple(int(n) for n in values)
 

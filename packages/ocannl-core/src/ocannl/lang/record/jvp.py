@@ -112,10 +112,10 @@ class TangentApplication(Application[Tensor]):
             raise CodeError(f"`{self.root.label}` depends on a loop: differentiate its code, by oc.jvp(t.forward, ...)")
         for _, copy in self.copies:
             yield from copy()
-        known = {t.node: tangent.node for (tangent, _), t in zip(self.copies, self.directions, strict=True)}
+        initial_tangents = {t.node: tangent.node for (tangent, _), t in zip(self.copies, self.directions, strict=True)}
         stored = {t.node for t in tensors}
-        known.setdefault(self.root.node, result.node)
-        yield from _differentiated(code, self.directions, constants, known, lambda node: node not in stored)
+        initial_tangents.setdefault(self.root.node, result.node)
+        yield from _differentiated(code, self.directions, constants, initial_tangents, lambda node: node not in stored)
 
 
 class TangentTensor(Tensor):
@@ -151,11 +151,11 @@ def _differentiated(
     code: Comp,
     directions: Mapping[Tensor, Tensor],
     constants: set[TNode],
-    known: Mapping[TNode, TNode],
+    initial_tangents: Mapping[TNode, TNode],
     writes: Callable[[TNode], bool] = lambda node: True,
 ) -> Iterator[Comp]:
-    """The code with tangents; those in `known` that nothing depends on are zero."""
-    tangents = dict(known)
+    """The code with tangents; those in `initial_tangents` that nothing depends on are zero."""
+    tangents = dict(initial_tangents)
 
     def tangent_of(node: TNode) -> TNode:
         if node not in tangents:
@@ -164,7 +164,7 @@ def _differentiated(
         return tangents[node]
 
     result = Differentiation(code, {t.node for t in directions}, constants, tangent_of, writes)
-    for node, tangent in known.items():
+    for node, tangent in initial_tangents.items():
         if node not in result.tangents:
             yield fill(tangent, node.dims, Number(0.0), NOWHERE)
     yield result.differentiated()

@@ -190,8 +190,8 @@ class Differentiation:
         terms = []
         for p, x in zip(pieces, is_invertible, strict=True):
             product = _read(a.lhs, p)
-            others = apply("where", apply("eq", _read(singular, p), 1.0), _read(invertible, p), product)
-            cofactor = apply("where", x, product / _term(p.value), others)
+            cofactors = apply("where", apply("eq", _read(singular, p), 1.0), _read(invertible, p), product)
+            cofactor = apply("where", x, product / _term(p.value), cofactors)
             terms.append(cofactor * _term(self.tangent(p.value) or Number(0.0)))
         yield _sum(a, tangent, pieces, terms)
 

@@ -222,10 +222,10 @@ class Graph(Mapping[str, GraphNode]):
         params = self.params
         if not isinstance(pattern, str):
             raise ArgumentError(f"parameters are selected by a pattern such as 'encoder.*', not by {pattern!r}"[:200])
-        found = [t for path, t in params.items() if fnmatchcase(path, pattern)]
-        if not found:
+        matching = [t for path, t in params.items() if fnmatchcase(path, pattern)]
+        if not matching:
             raise CodeError(f"no parameter matches {pattern!r}{_suggestion(pattern, params)}")
-        return found
+        return matching
 
     def _of_operands(self, node: GraphNode, function: Callable[..., Tensor]) -> Replacement:
         operands = [o.tensor for o in node.operands]

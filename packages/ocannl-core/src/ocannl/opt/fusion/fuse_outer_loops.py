@@ -267,8 +267,8 @@ class _OuterLoopFusion:
         def add_block(level: int, block: Body) -> Body:
             return (*(p.clear[level + 1] for p in parts), *block, *(p.add[level] for p in parts))
 
-        known = {part_loop.sym: part_loop for part_loop in part_loops}
-        levels = [[known.get(sym) or loop(sym, ()) for sym in level] for level in blocks.levels]
+        existing = {part_loop.sym: part_loop for part_loop in part_loops}
+        levels = [[existing.get(sym) or loop(sym, ()) for sym in level] for level in blocks.levels]
         rows = nest_levels(levels, blocks.cond, body, add_block)
         values = {outer_sym: Affine(((inner_sym.extent, part), (1, inner_sym)), outer_sym.lo)}
         rows = substitute_statements(rows, values)

@@ -126,8 +126,8 @@ def row_blocks(row_reductions: Sequence[RowReduction], loops: Sequence[For], nam
     """Divides the rows of a part, which are the iterations of `loops`, into blocks that suit all of the reductions."""
     syms = tuple([loop.sym for loop in loops])
     limits = [
-        machine.MAX_ADDITIONS_PER_TERM if len(each.reduction.loops) == len(each.syms) else machine.MAX_ROW_ADDITIONS
-        for each in row_reductions if is_rounded_sum(each.reduction)
+        machine.MAX_ADDITIONS_PER_TERM if len(part.reduction.loops) == len(part.syms) else machine.MAX_ROW_ADDITIONS
+        for part in row_reductions if is_rounded_sum(part.reduction)
     ]  # fmt: skip
     return divide_loops(syms, min(limits), names) if limits else SummationBlocks((syms,))
 

@@ -142,8 +142,8 @@ class _InvariantHoister:
             if isinstance(expr, Var) or (isinstance(expr, Load) and expr.ref.buf in self._accs):
                 parts.append(None)
             parts += [self._symbols(child) for child in children(expr)]
-            known = [part for part in parts if part is not None]
-            self._symbols_of[key] = frozenset().union(*known) if len(known) == len(parts) else None
+            symbol_sets = [part for part in parts if part is not None]
+            self._symbols_of[key] = frozenset().union(*symbol_sets) if len(symbol_sets) == len(parts) else None
         return self._symbols_of[key]
 
     def _hoist(self, expr: Expr, rows: list[int], in_lanes: bool) -> Callable[[TileCell], Expr]:

@@ -105,9 +105,9 @@ class _Accumulators:
     ) -> Body:
         """Builds the loops of all levels, without the loop over `inner`, around `body`."""
         update = reduction.update
-        known = {old.sym: old for old in reduction.loops}
+        existing = {old.sym: old for old in reduction.loops}
         levels = [
-            [known.get(sym) or loop(sym, (), update.origin) for sym in level if sym is not inner]
+            [existing.get(sym) or loop(sym, (), update.origin) for sym in level if sym is not inner]
             for level in blocks.levels
         ]
 
