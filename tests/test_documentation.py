@@ -47,7 +47,7 @@ INTERNAL = {  # members without an underscore that other modules of the package 
     oc.Dim: "cell name",
     Code: "items keep_reasons",
     Symbol: "kind",
-    train.Batches: "check_partial create_placeholders each pads rewound",
+    train.Batches: "check_partial create_placeholders counted pads rewound",
     train.EarlyStopping: "checkpoint_parts",
     train.Fitted: "checkpoint_parts",
     train.LossScale: "parts",

@@ -36,12 +36,12 @@ def run(backend: str, path: Path | None, stop: int | None, every: int | None = N
     """The parameters and averages after 3 epochs of 5 batches; `stop` interrupts before the step of this number."""
     steps = 0
 
-    def interrupted(batch: dict[str, Any]) -> dict[str, Any]:
+    def interrupted(batch: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         nonlocal steps
         steps += 1
         if steps - 1 == stop:
             raise Interrupt
-        return batch
+        return {**batch, "x": batch["x"] + rng.normal(0.0, 0.1, batch["x"].shape).astype("f4")}
 
     data = train.batches({"x": XS, "t": TS}, 16, shuffle=3, prefetch=0 if stop else 2, map=interrupted)
     steps = 0  # one was for the shapes

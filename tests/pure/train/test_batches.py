@@ -170,6 +170,45 @@ def test_map_changes_arrays_of_a_batch() -> None:
     assert [row[:2] for row in rows_of(data)] == [(x.sum(), 2 * t) for x, t in zip(XS, TS, strict=True)]
 
 
+def test_maps_draw_numbers_that_depend_on_the_position_alone() -> None:
+    def noisy(batch: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        return {"x": batch["x"] + rng.normal(size=batch["x"].shape).astype("f4")}
+
+    def epochs(data: train.Batches, count: int) -> list[Any]:
+        return [feed[data["x"]].tolist() for _ in range(count) for feed in data]
+
+    make = lambda seed, prefetch: train.batches({"x": XS}, 5, shuffle=seed, prefetch=prefetch, map=noisy)  # noqa: E731
+    want = epochs(make(3, 0), 3)
+    assert len({str(batch) for batch in want}) == 6 and epochs(make(4, 0), 1) != want[:2]
+    data = make(3, 2)
+    data.position = {"epoch": 1, "batch": 1}
+    assert epochs(data, 2) == want[3:]
+    stream = train.batches(lambda: iter([{"x": XS}]), inputs={oc.placeholder("x"): "x"}, map=noisy)
+    (first,), (second,) = ([*feed.values()] for feed in (*stream, *stream))
+    assert (first != second).any()
+
+
+def test_maps_receive_texts_and_rows_of_different_sizes(inputs: Any) -> None:
+    def padded(batch: dict[str, Any]) -> dict[str, Any]:
+        ids = np.zeros((len(batch["ids"]), 3), int)
+        for row, numbers in zip(ids, batch["ids"], strict=True):
+            row[: len(numbers)] = numbers
+        return {"ids": ids, "length": [len(text) for text in batch["text"]], "text": batch["text"]}
+
+    columns = {"ids": [[1], [2, 3], [], [4, 5, 6]], "text": ["a", "bc", "", "def"]}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    expected = [[1, 0, 0], [2, 3, 0], [0, 0, 0], [4, 5, 6]]
+    for source in (columns, rows):
+        ids = oc.placeholder("ids", b=[4], o=[3], dtype=oc.int64)
+        length = oc.placeholder("length", b=[4], o=[], dtype=oc.int64)
+        (feed,) = train.batches(source, 4, map=padded, inputs={ids: "ids", length: "length"})
+        assert feed[ids].tolist() == expected and feed[length].tolist() == [1, 2, 0, 3]
+    created = train.batches(columns, 4, map=padded)
+    assert [t.label for t in created.placeholders] == ["ids", "length"]
+    with pytest.raises(oc.DtypeError, match="`text`: an array of <U3"):
+        list(train.batches(columns, 4, inputs={X: "text"}))
+
+
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
@@ -202,7 +241,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "other lengths": (
         lambda: train.batches({"x": XS, "t": TS[:3]}, 4), oc.DataError, "equally many rows, but `x` has 10, `t` has 3"
     ),
-    "ragged arrays": (lambda: train.batches({"x": [[1, 2], [3]]}, 2), oc.DataError, "`x` is not an array of numbers"),
+    "ragged arrays": (lambda: train.batches({"x": [[1, 2], [3]]}, 2), oc.DataError, "`x` is ragged: its rows"),
     "ragged samples": (
         lambda: list(train.batches(lambda: iter([XS[0], XS[0, :1]]), 2, inputs={X: 0})),
         oc.DataError, r"position 0 is ragged: sample 1 of a batch has the sizes \(1,\), and the first \(2,\)",

@@ -28,13 +28,13 @@ class BlockWriter:
     """A new file. All data passes a buffer that lies at a page, as files without a cache require."""
 
     def __init__(self, path: Path, *, is_direct: bool) -> None:
-        self._path = path
+        self._path, self._is_direct = path, is_direct
         self._buffer = np.frombuffer(mmap.mmap(-1, BUFFER_BYTES), np.uint8)
         self._file = FileIO(path, "w", opener=_open_direct if is_direct else None)
 
     def write(self, offset: int, parts: Iterable[Bytes]) -> None:
-        """Writes parts one after the other from an offset on, a multiple of `BLOCK_BYTES`, and zeros up to the next
-        multiple."""
+        """Writes parts one after the other from an offset on, in files without a cache a multiple of `BLOCK_BYTES`, and
+        there zeros up to the next multiple."""
         filled = 0
         for part in parts:
             while len(part):
@@ -44,7 +44,7 @@ class BlockWriter:
                 if filled == BUFFER_BYTES:
                     self._put(offset, filled)
                     offset, filled = offset + filled, 0
-        end = -(-filled // BLOCK_BYTES) * BLOCK_BYTES
+        end = -(-filled // BLOCK_BYTES) * BLOCK_BYTES if self._is_direct else filled
         self._buffer[filled:end] = 0
         self._put(offset, end)
 

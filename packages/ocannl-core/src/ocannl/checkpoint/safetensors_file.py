@@ -21,7 +21,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from ocannl.base.errors import CheckpointError
-from ocannl.checkpoint.block_writer import BLOCK_BYTES, new_file
+from ocannl.checkpoint.block_writer import BLOCK_BYTES, MIN_DIRECT_BYTES, new_file
 
 Array = np.ndarray[Any, Any]
 
@@ -47,23 +47,24 @@ def write(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) 
     """Writes a file durably. The digest is computed while the data is written, and the header, which contains it, is
     written last."""
     ordered = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))  # so that all are aligned
-    start = len(_header(ordered, {**metadata, DIGEST: NO_DIGEST}))
-    size = start + sum(array.nbytes for array in ordered.values())
+    data_bytes = sum(array.nbytes for array in ordered.values())
+    alignment = LENGTH_BYTES if data_bytes < MIN_DIRECT_BYTES else BLOCK_BYTES
+    start = len(_header(ordered, {**metadata, DIGEST: NO_DIGEST}, alignment))
     threads = _processors() - 1  # one writes
-    with digesting(arrays, metadata, threads) as digest, new_file(path, size) as file:
+    with digesting(arrays, metadata, threads) as digest, new_file(path, start + data_bytes) as file:
         file.write(start, map(_bytes_of, ordered.values()))
-        file.write(0, [np.frombuffer(_header(ordered, {**metadata, DIGEST: digest()}), np.uint8)])
+        file.write(0, [np.frombuffer(_header(ordered, {**metadata, DIGEST: digest()}, alignment), np.uint8)])
 
 
-def _header(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:
-    """The header, in whole blocks."""
+def _header(arrays: Mapping[str, Array], metadata: Mapping[str, str], alignment: int) -> bytes:
+    """The header, whose length is a multiple of `alignment`."""
     table: dict[str, Any] = {"__metadata__": metadata}
     end = 0
     for name, array in arrays.items():
         start, end = end, end + array.nbytes
         table[name] = {"dtype": _TYPE_NAMES[array.dtype], "shape": array.shape, "data_offsets": (start, end)}
     text = json.dumps(table, separators=(",", ":")).encode()
-    length = -(-(LENGTH_BYTES + len(text)) // BLOCK_BYTES) * BLOCK_BYTES - LENGTH_BYTES
+    length = -(-(LENGTH_BYTES + len(text)) // alignment) * alignment - LENGTH_BYTES
     return length.to_bytes(LENGTH_BYTES, "little") + text.ljust(length)
 
 

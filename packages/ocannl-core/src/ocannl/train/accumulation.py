@@ -9,7 +9,7 @@ from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.code import Code, seq, titled
 from ocannl.lang.record.recorder import cd
 from ocannl.train.conditional import ConditionalCode
-from ocannl.train.parameters import Trained, trainable_parameters
+from ocannl.train.parameters import Trained, gradient_of, trainable_parameters
 
 
 def accumulate(loss: Tensor, update: Code, steps: int, *, params: Trained = None) -> Code:
@@ -32,10 +32,10 @@ def accumulate(loss: Tensor, update: Code, steps: int, *, params: Trained = None
         count += 1
         is_last["=:"] = count >= steps
         for path, total in totals.items():
-            total += parameters[path].grad / steps  # type: ignore[operator]
+            total += gradient_of(parameters[path]) / steps
     with cd() as take:
         for path, total in totals.items():
-            parameters[path].grad["=:"] = total  # type: ignore[index]
+            gradient_of(parameters[path])["=:"] = total
             total["=:"] = 0.0
         count["=:"] = 0
     return seq(add, titled("if all are accumulated", ConditionalCode(is_last, seq(take, update))))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
@@ -26,9 +27,10 @@ from ocannl.lang.core.literals import as_array, to_supported
 from ocannl.lang.core.tensor import Tensor
 from ocannl.train.feed import Feed
 from ocannl.train.prefetch import prefetched
-from ocannl.train.sources import Array, BatchStream, Columns, Key, Rows, source_of
+from ocannl.train.sources import Array, BatchStream, Columns, Key, Rows, columns_of, is_text, numbers, source_of
 
-Transform = Callable[[dict[Any, Array]], Mapping[Any, Any]]
+Transform = Callable[..., Mapping[Any, Any]]
+"""A function of the arrays of a batch, and of a random generator if it takes a second argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,9 @@ def batches(
     "drop".
 
     `shuffle` is a seed of the order of rows, a new one in each epoch. `map` receives the arrays of a batch by key, and
-    returns them changed. `prefetch` batches are computed ahead by a thread.
+    returns them changed; if it takes a second argument, this is a generator of NumPy, whose numbers depend on `shuffle`
+    and the position alone. Texts and rows of different sizes are for `map`. `prefetch` batches are computed ahead by a
+    thread.
 
     Raises: DataError for empty, ragged or unequally long data, and for an exception of the source, which is its cause.
     """
@@ -140,14 +144,15 @@ class Batches:
         """Creates placeholders for the names of a mapping or table, and uses those that a mapping has as keys."""
         if isinstance(self.source, BatchStream):
             return  # the batches of a stream are mappings from placeholders
-        sample = self._mapped(self.source.take(np.zeros(1, int)))
+        columns = self._mapped(self.source.take(np.zeros(1, int)), 0, 0)
+        sample = {key: array for key, array in columns.items() if not is_text(array)} or columns
         if all(isinstance(key, Tensor) for key in sample):
             self.inputs = {key: key for key in sample if isinstance(key, Tensor)}
             return
         for key, array in sample.items():
             if not isinstance(key, str):
                 raise ArgumentError("train.batches: tell which placeholder takes which part, as in inputs={x: 0, t: 1}")
-            kind = to_supported(array)[1]
+            kind = to_supported(numbers(array, key))[1]
             self.inputs[placeholder(key, batch=[self.size], input=[], output=list(array.shape[1:]), dtype=kind)] = key
         if self.weight is None:
             self.weight = placeholder("weight", batch=[self.size], input=[], output=[], dtype=float32)
@@ -173,7 +178,12 @@ class Batches:
     @property
     def pads(self) -> bool:
         """Whether the last batch of rows is padded."""
-        return not isinstance(self.source, BatchStream) and self.partial == "mask" and len(self.source) % self.size != 0  # type: ignore[operator]
+        return self.partial == "mask" and self._last_rows > 0
+
+    @property
+    def _last_rows(self) -> int:
+        """The number of rows after the last whole batch, if rows can be counted."""
+        return 0 if isinstance(self.source, BatchStream) or self.size is None else len(self.source) % self.size
 
     def check_partial(self) -> None:
         """Raises: DataError if all batches are left out, or if the rows that pad the last one cannot be told."""
@@ -182,7 +192,7 @@ class Batches:
         if not len(self):
             raise DataError(f"{len(self.source)} rows make no batch of {self.size}")
         if self.pads and self.weight is None:
-            raise self._no_weight(len(self.source) % self.size)  # type: ignore[operator]
+            raise self._no_weight(self._last_rows)
 
     def _no_weight(self, rows: int) -> DataError:
         return DataError(
@@ -200,10 +210,11 @@ class Batches:
 
     @position.setter
     def position(self, position: Mapping[str, int]) -> None:
-        values = [position.get(name) for name in ("epoch", "batch")]
-        if not all(isinstance(n, int) and n >= 0 for n in values):
-            raise ArgumentError(f"a position of batches is {{'epoch': 0, 'batch': 0}}, not {position!r}"[:200])
-        self._epoch, self._batch = values  # type: ignore[assignment]
+        match position:
+            case {"epoch": int(epoch), "batch": int(batch)} if min(epoch, batch) >= 0:
+                self._epoch, self._batch = epoch, batch
+            case _:
+                raise ArgumentError(f"a position of batches is {{'epoch': 0, 'batch': 0}}, not {position!r}"[:200])
 
     def state(self) -> dict[str, int]:
         """The position, as `oc.save` takes it."""
@@ -213,7 +224,7 @@ class Batches:
         self.position = state
 
     def __iter__(self) -> Iterator[Feed]:
-        with closing(self.each()) as items:
+        with closing(self.counted()) as items:
             for batch in items:
                 yield batch.feed
 
@@ -221,7 +232,7 @@ class Batches:
         """All batches of the first epoch, without a change of the position."""
         return self._ahead(0, 0)
 
-    def each(self) -> Generator[Batch]:
+    def counted(self) -> Generator[Batch]:
         """The rest of the epoch, with the number of rows of each batch."""
         with closing(self._ahead(self._epoch, self._batch)) as items:
             for batch in items:
@@ -236,8 +247,8 @@ class Batches:
     def _checked(self, epoch: int, start: int) -> Generator[Batch]:
         """The batches from number `start` on; exceptions of the source and of `map` are causes of a DataError."""
         number = start
-        items = self._stream_batches(start) if isinstance(self.source, BatchStream) else self._row_batches(epoch, start)
-        with closing(items):
+        produce = self._stream_batches if isinstance(self.source, BatchStream) else self._row_batches
+        with closing(produce(epoch, start)) as items:
             while True:
                 try:
                     batch = next(items, None)
@@ -257,17 +268,16 @@ class Batches:
         order = np.arange(count) if self.seed is None else np.random.default_rng([self.seed, epoch]).permutation(count)
         for number in range(start, len(self)):
             rows = order[number * self.size : (number + 1) * self.size]
-            yield self._batch_of(self.source.take(rows), rows)
+            yield self._batch_of(self._mapped(self.source.take(rows), epoch, number), rows)
 
-    def _stream_batches(self, start: int) -> Generator[Batch]:
+    def _stream_batches(self, epoch: int, start: int) -> Generator[Batch]:
         assert isinstance(self.source, BatchStream)
         with closing(self.source.start()) as items:
             for number, columns in enumerate(items):
                 if number >= start and not (self.partial == "drop" and _row_count(columns) < (self.size or 0)):
-                    yield self._batch_of(columns, None)
+                    yield self._batch_of(self._mapped(columns, epoch, number), None)
 
     def _batch_of(self, columns: Columns, rows: Array | None) -> Batch:
-        columns = self._mapped(columns)
         inputs = self.inputs or {key: key for key in columns if isinstance(key, Tensor)}
         if not inputs:
             raise ArgumentError("train.batches: tell which placeholder takes which part, as in inputs={x: 0, t: 1}")
@@ -277,15 +287,26 @@ class Batches:
             raise DataError(f"a batch has {count} rows, more than {size}")
         if count < size and self.weight is None:
             raise self._no_weight(count)
-        feed = {tensor: _padded(_column(columns, key), size) for tensor, key in inputs.items()}
+        feed = {tensor: _padded(numbers(_column(columns, key), key), size) for tensor, key in inputs.items()}
         if self.weight is not None:
             weights = np.zeros(size, np.float32)
             weights[:count] = self.weighting.weights(columns, rows, count)
             feed[self.weight] = weights
         return Batch(feed, count)
 
-    def _mapped(self, columns: Columns) -> Columns:
-        return columns if self.map is None else {key: as_array(a) for key, a in self.map({**columns}).items()}
+    def _mapped(self, columns: Columns, epoch: int, number: int) -> Columns:
+        if self.map is None:
+            return columns
+        generators = [np.random.default_rng([self.seed or 0, epoch, number])] if _takes_generator(self.map) else []
+        return columns_of(self.map({**columns}, *generators))
+
+
+def _takes_generator(function: Transform) -> bool:
+    try:
+        parameters = signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False  # a built-in function
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters) > 1
 
 
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.elementwise_decorator import cellwise
 from ocannl.lang.record.code import Code, seq, titled
 from ocannl.lang.record.recorder import cd
-from ocannl.train.parameters import Trained, trainable_parameters
+from ocannl.train.parameters import Trained, gradient_of, trainable_parameters
 from ocannl.train.rates import Rate, rate_of
 
 Betas = tuple[float, float]
@@ -67,8 +67,8 @@ class Parameter:
 
     def gradient(self, decay: float = 0.0) -> Tensor:
         """The gradient, with that of an L2 penalty."""
-        p = self.tensor
-        return p.grad + decay * p if decay else p.grad  # type: ignore[return-value]
+        p, gradient = self.tensor, gradient_of(self.tensor)
+        return gradient + decay * p if decay else gradient
 
     def shrink(self, decay: float) -> None:
         """Decoupled weight decay: multiplies the parameter by `1 - rate * decay`."""

@@ -36,3 +36,9 @@ def trainable_parameters(loss: Tensor, params: Trained = None) -> Mapping[str, T
                 f"{', '.join(reached) or 'none'}"
             )
     return {path: p for path, p in reached.items() if any(p is q for q in chosen)}
+
+
+def gradient_of(p: Tensor) -> Tensor:
+    """The gradient of a parameter that is trained."""
+    assert p.grad is not None
+    return p.grad

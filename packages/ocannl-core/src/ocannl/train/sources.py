@@ -1,7 +1,8 @@
 """Sources of training data: rows that can be read in any order, and streams.
 
 A batch is a mapping from keys to arrays whose first axis counts rows. Keys are names of columns, positions in a tuple,
-or placeholders.
+or placeholders. Arrays of texts, and arrays of objects for rows of different sizes, are for `map`, and cannot become
+values of placeholders.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ocannl.base.errors import ArgumentError, DataError, OcannlError
+from ocannl.base.errors import ArgumentError, DataError, DtypeError, OcannlError
 from ocannl.lang.core.literals import as_array
 
 Array = np.ndarray[Any, Any]
@@ -86,6 +87,8 @@ def source_of(source: Any, size: int | None) -> Rows | BatchStream:
     if isinstance(source, Mapping):
         return ArrayRows(_checked_arrays(source))
     if hasattr(source, "column_names") and isinstance(source, Sized):
+        if not len(source):
+            raise DataError("there are no rows in the data")
         return TableRows(source.with_format("numpy") if hasattr(source, "with_format") else source)
     is_loader = hasattr(source, "dataset") and hasattr(source, "batch_size")
     if is_loader and size is not None:
@@ -140,7 +143,7 @@ def _stream(begin: Callable[[], Iterable[Any]], size: int | None) -> Generator[C
 
 def columns_of(item: Any) -> Columns:
     """The arrays of a batch: of a mapping by its keys, of a tuple by position. Raises: DataError if lengths differ."""
-    arrays = {key: _as_array(value, key) for key, value in _parts(item).items()}
+    arrays = {key: _array_of(value, key) for key, value in _parts(item).items()}
     lengths = {key: array.shape[:1] for key, array in arrays.items()}
     if len(set(lengths.values())) > 1 or () in lengths.values():
         counts = ", ".join(f"{_name(key)} has {n[0] if n else 'no'}" for key, n in lengths.items())
@@ -149,22 +152,37 @@ def columns_of(item: Any) -> Columns:
 
 
 def stacked(samples: Sequence[Any]) -> Columns:
-    """The batch of some samples. Raises: DataError for samples of different keys or shapes."""
+    """The batch of some samples. Raises: DataError for samples of different keys."""
     parts = [_parts(sample) for sample in samples]
     for number, part in enumerate(parts):
         if part.keys() != parts[0].keys():
             raise DataError(f"sample {number} of a batch has {_names(part)}, but the first has {_names(parts[0])}")
     columns = {}
     for key in parts[0]:
-        arrays = [_as_array(part[key], key) for part in parts]
-        for number, array in enumerate(arrays):
-            if array.shape != arrays[0].shape:
-                raise DataError(
-                    f"{_name(key)} is ragged: sample {number} of a batch has the sizes {array.shape}, and the first "
-                    f"{arrays[0].shape}\n  fix  pad the samples to one size, with `map=` or before"
-                )
-        columns[key] = np.stack(arrays)
+        arrays = [_array_of(part[key], key) for part in parts]
+        is_ragged = any(array.shape != arrays[0].shape for array in arrays)
+        columns[key] = _object_array(arrays) if is_ragged else np.stack(arrays)
     return columns
+
+
+def is_text(array: Array) -> bool:
+    return array.dtype.kind in "US"
+
+
+def numbers(array: Array, key: Key) -> Array:
+    """An array for a placeholder. Raises: DataError for rows of different sizes, DtypeError for texts and objects."""
+    sizes = [np.shape(row) for row in array] if array.dtype == object and array.ndim == 1 else []
+    if any(sizes):
+        other = next(((n, size) for n, size in enumerate(sizes) if size != sizes[0]), None)
+        problem = "its rows have different sizes"
+        if other is not None:
+            problem = f"sample {other[0]} of a batch has the sizes {other[1]}, and the first {sizes[0]}"
+        fix = "pad the samples to one size, with `map=` or before"
+        raise DataError(f"{_name(key)} is ragged: {problem}\n  fix  {fix}")
+    try:
+        return as_array(array)
+    except OcannlError as error:
+        raise type(error)(f"{_name(key)}: {error}") from error
 
 
 def _parts(item: Any) -> Mapping[Key, Any]:
@@ -173,18 +191,32 @@ def _parts(item: Any) -> Mapping[Key, Any]:
     return dict(enumerate(item)) if isinstance(item, tuple | list) else {0: item}
 
 
-def _as_array(value: Any, key: Key) -> Array:
+def _array_of(value: Any, key: Key) -> Array:
     try:
         return as_array(value)
+    except DtypeError:  # texts and objects
+        return np.asarray(value)
     except OcannlError as error:
         raise type(error)(f"{_name(key)}: {error}") from error
     except (TypeError, ValueError, BufferError) as error:
+        if isinstance(value, Sequence):
+            return _object_array(value)  # of rows of different sizes
         raise DataError(f"{_name(key)} is not an array of numbers: {error}") from error
+
+
+def _object_array(rows: Sequence[Any]) -> Array:
+    result = np.empty(len(rows), object)
+    for n, row in enumerate(rows):
+        result[n] = row
+    return result
 
 
 def _checked_arrays(source: Mapping[Key, Any]) -> Columns:
     if not source:
         raise DataError("there are no arrays in the data")
+    datasets = [_name(key) for key, value in source.items() if hasattr(value, "column_names")]
+    if datasets:
+        raise DataError(f"the data is a mapping of datasets, {', '.join(datasets)}: choose one of them")
     arrays = columns_of(source)
     if not len(next(iter(arrays.values()))):
         raise DataError("there are no rows in the data")

@@ -7,7 +7,7 @@ from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.core.training_mode import training
 from ocannl.lang.record.code import Code, seq, titled
 from ocannl.lang.record.recorder import cd
-from ocannl.train.parameters import trainable_parameters
+from ocannl.train.parameters import gradient_of, trainable_parameters
 
 
 def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:
@@ -34,10 +34,11 @@ def grad_update(loss: Tensor, *, scale: Tensor | float | None = None) -> Code:
 
 @cd
 def _divide_gradient(p: Tensor, scale: Tensor | float) -> None:
-    kind = p.grad.dtype  # type: ignore[union-attr]
+    gradient = gradient_of(p)
+    kind = gradient.dtype
     if kind.arithmetic is not kind:
         fix = f"hold the parameter in float32 and use {p.label}.astype(oc.{p.dtype}), or give grad_dtype=oc.float32"
         raise DtypeError(
             f"the gradient of `{p.label}` is of type {kind}: dividing it by the scale would underflow\n  fix  {fix}"
         )
-    p.grad /= scale  # type: ignore[operator]
+    gradient /= scale
