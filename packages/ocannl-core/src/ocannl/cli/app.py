@@ -14,7 +14,7 @@ from ocannl.backend.discovery import core_version
 from ocannl.base import log
 from ocannl.base.errors import OcannlError
 
-COMMANDS = ("backends", "config", "demo", "doctor", "ops", "replay", "show")
+COMMANDS = ("backends", "config", "demo", "doctor", "ops", "replay", "show", "train")
 """Modules of this package with `register(app)`; commands whose module is missing are left out."""
 
 

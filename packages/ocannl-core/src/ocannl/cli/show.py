@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ocannl.base.errors import ArgumentError
 from ocannl.cli import table
+from ocannl.cli.imported_function import imported_function
 from ocannl.lang.core import nested
 from ocannl.lang.rewriting.graph import Graph, graph
 from ocannl.show.summary import COLUMNS, summary
@@ -30,7 +28,7 @@ def command(
 
     Imports the module, from the current folder too, and calls the function, which returns the outputs of the model.
     """
-    outputs = nested.leaves(_function(model)())
+    outputs = nested.leaves(imported_function(model)())
     if nodes:
         typer.echo(str(outputs[0] if outputs and isinstance(outputs[0], Graph) else graph(*outputs)))
     else:
@@ -39,18 +37,3 @@ def command(
         names = ["  " * block.depth + block.name if is_tree else block.path or "total" for block in blocks]
         table.show(COLUMNS, [(name, *block.cells) for name, block in zip(names, blocks, strict=True)])
 
-
-def _function(path: str) -> Any:
-    module, separator, name = path.partition(":")
-    if not (module and separator and name):
-        raise ArgumentError(f"a model is named as MODULE:FUNCTION, such as networks.resnet:build, not {path!r}")
-    sys.path.insert(0, os.getcwd())
-    try:
-        target: Any = importlib.import_module(module)
-    except ModuleNotFoundError as missing:
-        raise ArgumentError(f"the module {module!r} cannot be imported: {missing}") from None
-    for part in name.split("."):
-        target = getattr(target, part, None)
-    if not callable(target):
-        raise ArgumentError(f"{module!r} has no function {name!r}")
-    return target
