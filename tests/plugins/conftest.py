@@ -74,6 +74,7 @@ def site(tmp_path, monkeypatch):
     """Nothing but the core and what the test installs."""
     folder = tmp_path / "site"
     folder.mkdir()
+    (folder / "__pycache__").mkdir()  # as in most installations; its creation would be a change of the installation
     monkeypatch.syspath_prepend(folder)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OCANNL_BACKEND", raising=False)

@@ -275,3 +275,9 @@ def test_summary_counts_steps_of_loops() -> None:
     assert oc.summary(last).blocks[-1].operations >= 7 * 2
     with pytest.raises(oc.ArgumentError, match=r"oc\.summary takes the outputs of a model"):
         oc.summary()
+
+
+def test_graphs_are_made_of_tensors() -> None:
+    for call in (lambda: oc.Graph(3), lambda: oc.Graph((3,)), lambda: oc.Graph(), lambda: oc.GraphNode(1, 2, 3)):
+        with pytest.raises(oc.ArgumentError):
+            call()

@@ -21,7 +21,7 @@ from ocannl.lang.rewriting.copies import Replacement, rewired, rewritten
 from ocannl.lang.rewriting.nodes import is_hidden, leaf_kind, name_of, readers_of, sources_of, unique_name
 
 
-@public_class(exclude=("__init__",))
+@public_class()
 class GraphNode:
     """A tensor of a graph: an input, a parameter, a state, or the result of an operation.
 
@@ -32,6 +32,8 @@ class GraphNode:
     __slots__ = ("graph", "name", "tensor")
 
     def __init__(self, graph: Graph, name: str, tensor: Tensor) -> None:
+        if not (isinstance(graph, Graph) and isinstance(name, str) and isinstance(tensor, Tensor)):
+            raise ArgumentError(f"graph[name] is a node of a graph: {name!r} makes none"[:200])
         self.graph, self.name, self.tensor = graph, name, tensor
 
     @property
@@ -70,7 +72,7 @@ class GraphNode:
         return f"<{self.name}: {self.tensor.known_shape or 'scalar'} {self.operation}({operands})>"
 
 
-@public_class(exclude=("__init__",))
+@public_class()
 class Graph(Mapping[str, GraphNode]):
     """The nodes that tensors depend on, by name, in the order in which they are computed.
 
@@ -81,6 +83,8 @@ class Graph(Mapping[str, GraphNode]):
     __slots__ = ("_by_tensor", "_consumers", "_names", "_operands", "outputs")
 
     def __init__(self, outputs: tuple[Tensor, ...]) -> None:
+        if not (isinstance(outputs, tuple) and all(isinstance(t, Tensor) for t in outputs)):
+            raise ArgumentError(f"oc.graph(*tensors) makes a graph, not oc.Graph({outputs!r})"[:200])
         self.outputs = outputs
         reached = traversal.everything(outputs)
         readers = readers_of(reached)
