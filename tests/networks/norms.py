@@ -30,16 +30,16 @@ def normed(net: Builder, x: Value, over: str) -> Value:
     """`x` minus its mean over some axes, divided by its standard deviation, then scaled and moved by channel."""
     if net.choices.chance(20):
         x = centered(net, x, over)
-        spread = statistic(net, x, f"({x.name} * {x.name}).mean", f"({x.name} ** 2).mean", over)
+        spread = statistic(net, x, f"({x.name} * {x.name}).mean", f"({x.name} ** 2).mean(", over)
     else:
-        middle = statistic(net, x, f"{x.name}.mean", f"{x.name}.mean", over)
+        middle = statistic(net, x, f"{x.name}.mean", f"{x.name}.mean(", over)
         choice = net.choices.integer(2)
         if choice == 0:
             off = difference(net, x, middle)
-            spread = statistic(net, off, f"({off.name} ** 2).mean", f"({off.name} ** 2).mean", over)
+            spread = statistic(net, off, f"({off.name} ** 2).mean", f"({off.name} ** 2).mean(", over)
             x = off
         else:
-            spread = statistic(net, x, f"{x.name}.var", f"{x.name}.var", over)
+            spread = statistic(net, x, f"{x.name}.var", f"variance({x.name}, ", over)
             x = difference(net, x, middle)
     divided = f"{x.name} * oc.recip_sqrt({spread.name} + {EPS})"
     if net.choices.chance(50):
@@ -48,7 +48,7 @@ def normed(net: Builder, x: Value, over: str) -> Value:
 
 
 def centered(net: Builder, x: Value, over: str) -> Value:
-    middle = statistic(net, x, f"{x.name}.mean", f"{x.name}.mean", over)
+    middle = statistic(net, x, f"{x.name}.mean", f"{x.name}.mean(", over)
     return difference(net, x, middle)
 
 
@@ -64,8 +64,7 @@ def statistic(net: Builder, x: Value, call: str, there: str, over: str) -> Value
     kept = ["0" if axis in over else axis for axis in x.axes]
     dims = [1 if axis in over else n for axis, n in zip(x.axes, x.dims, strict=True)]
     spec = f"{batch}|{', '.join(x.axes)} => {kept_batch}|{', '.join(kept)}"
-    biased = ", unbiased=False" if there.endswith(".var") else ""
-    text = f"{there}({x.positions(over)}, keepdim=True{biased})"
+    text = f"{there}{x.positions(over)}, keepdim=True)"
     text = f"{text}.reshape({dims})" if "b" in over else text
     return net.let("m", f'{call}("{spec}")', text, x.form, tuple(dims), batch=() if "b" in over else x.batch)
 
@@ -83,7 +82,7 @@ def affine(net: Builder, x: Value, text: str, there: str) -> Value:
 
 
 def rms_norm(net: Builder, x: Value) -> Value:
-    spread = statistic(net, x, f"({x.name} * {x.name}).mean", f"({x.name} ** 2).mean", "c")
+    spread = statistic(net, x, f"({x.name} * {x.name}).mean", f"({x.name} ** 2).mean(", "c")
     divided = f"{x.name} * oc.recip_sqrt({spread.name} + {EPS})"
     return affine(net, x, divided, f"{x.name} * torch.rsqrt({spread.name} + {EPS})")
 
@@ -120,6 +119,6 @@ def cosine(net: Builder, x: Value) -> Value | None:
     """Rows of length 1."""
     if x.form != "vector":
         return None
-    length = statistic(net, x, f"({x.name} * {x.name}).sum", f"({x.name} ** 2).sum", "c")
+    length = statistic(net, x, f"({x.name} * {x.name}).sum", f"({x.name} ** 2).sum(", "c")
     text = f"{x.name} / oc.sqrt({length.name} + 0.01)"
     return net.let("h", text, f"{x.name} / torch.sqrt({length.name} + 0.01)", x.form, x.dims, like=x)

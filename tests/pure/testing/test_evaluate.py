@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import fsum
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,15 @@ def test_matrix_product() -> None:
     got = evaluate(code, {a: x, b: y})
     np.testing.assert_array_equal(got[c], x @ y)
     assert got[c].dtype == np.float32 and set(got) == {a, b, c}
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps == np.finfo(np.float64).eps, reason="no wider type")
+def test_long_sums_in_float64_are_correctly_rounded() -> None:
+    cell = Sym("i", 0, 19_999)
+    x, total = node(20_000, kind=P.float64), node(kind=P.float64)
+    numbers = np.random.default_rng(1).normal(3.0, 1.0, 20_000)
+    got = evaluate(assign(total, (), Read(x, (Affine.of(cell),)), cell, op="add", clear=True), {x: numbers})
+    assert got[total] == fsum(numbers)
 
 
 def test_arguments_are_not_changed() -> None:

@@ -1,6 +1,7 @@
 """Evaluates a `Comp` with NumPy, by index grids and scatters: the oracle of `lower`, with which it shares no code.
 
-Floats are computed in float64, and rounded by conversions and by assignment; integers are computed in their type.
+Floats are computed in `np.longdouble` (80 bits on x86), so that long sums are accurate for results in float64, too;
+conversions and assignments round them. Integers are computed in their type.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ class _Grid:
 
 def _dtype(kind: Precision) -> np.dtype[Any]:
     """The NumPy type in which values of a type are computed."""
-    return np.dtype(np.float64) if kind.is_float else kind.numpy
+    return np.dtype(np.longdouble) if kind.is_float else kind.numpy
 
 
 def _as(typed: Typed, kind: Precision, exactly: bool = False) -> Array:
