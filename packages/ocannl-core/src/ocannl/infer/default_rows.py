@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ocannl.infer.broadcast import Order
-from ocannl.infer.broadcast_results import BroadcastRow, distinct_rows
 from ocannl.infer.cell_count import CellCount
 from ocannl.infer.defaults import Default, OwnerRow, RowDefault, Undecided, refuse_unconstrained, refuse_unsized
 from ocannl.infer.leaf_growth import Growth, above, below, undecided_equals
@@ -32,34 +31,6 @@ def grow_leaves(undecided: Undecided) -> list[Default]:
         if 0 < count <= MAX_AXES:
             defaults.append(RowDefault(var, Row((), RowVar(depth=var.depth + count), fresh(count))))
     return defaults
-
-
-def fit_operands(undecided: Undecided) -> list[Default]:
-    """Adds axes of a broadcast result that no operand has to the growable operands."""
-    constraints = dict.fromkeys(
-        c for var in undecided.row_vars for c in var.watchers or () if isinstance(c, BroadcastRow)
-    )
-    broadcasts = [(resolve(c.result), distinct_rows(c.operands)) for c in constraints if c.result is not None]
-    growable = growable_vars(undecided.row_vars, broadcasts)
-    defaults: dict[RowVar, Default] = {}
-    for result, rows in broadcasts:
-        if result.count > max((row.count for row in rows), default=0):
-            for row in rows:
-                if row.var is not None and row.var in growable and row.var is not result.var:
-                    added = fresh(result.count - row.count)
-                    defaults[row.var] = RowDefault(row.var, Row((), RowVar(depth=row.var.depth + len(added)), added))
-    return list(defaults.values())
-
-
-def growable_vars(row_vars: Sequence[RowVar], broadcasts: Sequence[tuple[Row, Sequence[Row]]]) -> set[RowVar]:
-    """Growable rows: rows of leaves, and of results with a growable operand (fixpoint)."""
-    growable = {var for var in row_vars if var.leaf is not None}
-    while True:
-        results = {result.var for result, rows in broadcasts if any(row.var in growable for row in rows)}
-        added = {var for var in results if var is not None} - growable
-        if not added:
-            return growable
-        growable |= added
 
 
 def fill_counted(undecided: Undecided) -> list[Default]:
@@ -105,23 +76,33 @@ def overlap_rows(undecided: Undecided) -> list[Default]:
     for constraint in dict.fromkeys(c for var in undecided.row_vars for c in var.watchers or ()):
         if isinstance(constraint, Equal) and constraint.a is not None:
             defaults += overlap(constraint.a, constraint.b)
-        elif isinstance(constraint, Order) and constraint.res is not None and constraint.opnd.var is None:
+        elif isinstance(constraint, Order) and constraint.res is not None:
             defaults += insert_axes(constraint.res, constraint.opnd)
     return defaults
 
 
 def insert_axes(res: Row, opnd: Row) -> list[Default]:
-    """Inserts the fewest axes into `res` that let the axes of `opnd` be stretched to it."""
-    assert res.var is not None
-    for count in range(opnd.count + 1):
-        inserted = fresh(count)
-        if can_stretch((*res.lead, *inserted, *res.trail), opnd.axes):
-            return [RowDefault(res.var, Row((), RowVar(depth=res.var.depth + count), inserted))] if inserted else []
-    return []
+    """Inserts the fewest axes into each row without which the axes of `opnd` cannot be stretched to `res`."""
+    if res.var is opnd.var or can_stretch(res.axes, opnd.axes):
+        return []
+    counts = [
+        (n, m)
+        for m in range(res.count + 1 if opnd.var is not None else 1)
+        for n in range(opnd.count + m + 1 if res.var is not None else 1)
+        if can_stretch((*res.lead, *fresh(n), *res.trail), (*opnd.lead, *fresh(m), *opnd.trail))
+    ]
+    defaults: list[Default] = []
+    if counts:
+        for var, count in zip((res.var, opnd.var), map(min, zip(*counts, strict=True)), strict=True):
+            if var is not None and count:
+                defaults.append(RowDefault(var, Row((), RowVar(depth=var.depth + count), fresh(count))))
+    return defaults
 
 
 def can_stretch(res: tuple[DimVar, ...], opnd: tuple[DimVar, ...]) -> bool:
-    """False if known sizes or units rule out that the operand is stretched to the result."""
+    """False if known ranks, sizes or units rule out that the operand is stretched to the result."""
+    if len(res) < len(opnd):
+        return False
     aligned = res[len(res) - len(opnd) :]
     rigid = [(x, find(y)) for x, y in zip(aligned, opnd, strict=True) if find(y).is_rigid]
     return can_equal([x for x, _ in rigid], [y for _, y in rigid])

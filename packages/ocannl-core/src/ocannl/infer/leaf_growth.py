@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from ocannl.infer.broadcast import Order
 from ocannl.infer.terms import MAX_AXES, Row, RowVar
@@ -36,6 +36,18 @@ def undecided_equals(var: RowVar) -> Iterator[tuple[Row, Row]]:
             yield (equal.a, equal.b) if equal.a.var is var else (equal.b, equal.a)
 
 
+def equal_lengths(row_vars: Iterable[RowVar]) -> dict[RowVar, RowVar]:
+    """Representatives of variables that undecided equalities give one length (both sides have equally many axes)."""
+    representatives: dict[RowVar, RowVar] = {}
+    for start in row_vars:
+        todo = [] if start in representatives else [start]
+        while todo:
+            var = todo.pop()
+            if representatives.setdefault(var, start) is start:
+                todo += [b.var for _, b in undecided_equals(var) if b.var is not None and b.var not in representatives]
+    return representatives
+
+
 class Growth:
     """Growth of leaf rows, in axes.
 
@@ -43,49 +55,62 @@ class Growth:
     wanted    axes that the uses of a variable have and the variable lacks
     forced    axes a row gains because a leaf grows that it equals or fits under
 
-    If the growth of a leaf lengthens its own uses, `wanted` diverges; such leaves are `stuck` and do not grow.
+    If the growth of a leaf lengthens its own uses, `wanted` diverges; such leaves are `stuck`, and grow only as far as
+    they lengthen no use. Inequalities between variables of equal length do not depend on the growth.
     """
 
-    def __init__(self, row_vars: Iterable[RowVar], stuck: Set[RowVar] = frozenset()) -> None:
+    def __init__(self, row_vars: Sequence[RowVar], stuck: Set[RowVar] = frozenset()) -> None:
         self.stuck = stuck
+        self.length = equal_lengths(row_vars)
         self.cap: dict[RowVar, int] = {}
         self.wanted: dict[RowVar, int] = {}
         self.forced: dict[RowVar, int] = {}
         self.limit(row_vars)
         self.todo: deque[RowVar] = deque()
         for var in row_vars:
-            for res, opnd in below(var):
+            for res, opnd in self.below(var):
                 if res.lead or res.trail:
                     self.raise_wanted(res, opnd, 0)
         while self.todo:
             var = self.todo.popleft()
             gained = 0 if var in stuck else max(self.wanted.get(var, 0), self.forced.get(var, 0))
-            for res, opnd in (*above(var), *undecided_equals(var)):
+            for res, opnd in (*self.above(var), *undecided_equals(var)):
                 self.raise_wanted(res, opnd, gained)
             grown = self.of(var) if var.leaf is not None else self.forced.get(var, 0)
             if grown:
-                for pair in (*below(var), *((equal, row) for row, equal in undecided_equals(var))):
+                for pair in (*self.below(var), *((equal, row) for row, equal in undecided_equals(var))):
                     self.raise_forced(*pair, grown)
 
     def limit(self, row_vars: Iterable[RowVar]) -> None:
         todo: list[RowVar] = []
         for var in row_vars:
-            for res, opnd in below(var):
+            for res, opnd in self.below(var):
                 if res.var is None and res.count - opnd.count < self.cap.get(var, NO_LIMIT):
                     self.cap[var] = res.count - opnd.count
                     todo.append(var)
         while todo:
             var = todo.pop()
-            for res, opnd in above(var):
+            for res, opnd in self.above(var):
                 room = self.cap[var] + res.count - opnd.count
                 if opnd.var is not None and room < self.cap.get(opnd.var, NO_LIMIT):
                     self.cap[opnd.var] = room
                     todo.append(opnd.var)
 
+    def below(self, var: RowVar) -> Iterator[tuple[Row, Row]]:
+        return filter(self.is_variable, below(var))
+
+    def above(self, var: RowVar) -> Iterator[tuple[Row, Row]]:
+        return filter(self.is_variable, above(var))
+
+    def is_variable(self, pair: tuple[Row, Row]) -> bool:
+        """False if the difference of the ranks of two rows is constant."""
+        res, opnd = (self.length.get(row.var, row.var) if row.var is not None else None for row in pair)
+        return res is not opnd
+
     def of(self, var: RowVar) -> int:
         """Growth of a leaf row."""
         if var in self.stuck:
-            return 0
+            return max(0, min((res.count - opnd.count for res, opnd in self.below(var)), default=0))
         return min(max(self.wanted.get(var, 0), self.forced.get(var, 0)), self.cap.get(var, NO_LIMIT))
 
     def raise_wanted(self, res: Row, opnd: Row, gained: int) -> None:

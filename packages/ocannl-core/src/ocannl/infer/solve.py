@@ -15,7 +15,6 @@ from ocannl.infer.terms import DimVar, Trail
 
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("rows of leaves grow to their uses", default_rows.grow_leaves),
-    ("operands have the axes of their results", default_rows.fit_operands),
     ("axes of counted rows fit their uses", default_axes.fit_counted),
     ("counted rows are filled", default_rows.fill_counted),
     ("equal rows are laid over each other", default_rows.overlap_rows),

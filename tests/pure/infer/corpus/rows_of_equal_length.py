@@ -1,0 +1,17 @@
+"""Rows made equal before and after they were stretched to each other: only the latter counted as equally long."""
+
+OPEN = ""
+
+
+def replay(net):
+    for order in ("sum write write lead fold", "lead sum write fold write", "sum lead write fold"):
+        x, w, made = net.x("?", "x"), net.x("?", "w"), {}
+        steps = {
+            "sum": lambda: net.add(x, w),  # noqa: B023
+            "write": lambda: net.einsum("..., i => ...", made["sum"], result=x, i=2),  # noqa: B023
+            "lead": lambda: net.einsum("i, j, ... => j, i, ...", x),  # noqa: B023
+            "fold": lambda: net.einsum("i, ...; i, ... => ...", made["lead"], made["lead"]),  # noqa: B023
+        }
+        for step in order.split():
+            made[step] = steps[step]()
+        assert net.shapes(x, w, made["sum"], made["fold"]) == ["2,2", "2,2,2", "2,2,2", "2"], order
