@@ -16,15 +16,18 @@ from ocannl.infer.unify import Equal
 def grow_leaves(undecided: Undecided) -> list[Default]:
     """Extends rows of leaves to the rank of their direct and indirect uses.
 
-    A leaf whose growth would lengthen its own uses does not grow; leaves that share a use with it do.
+    A leaf whose growth would lengthen its own uses grows only as far as it lengthens none; leaves that share a use with
+    it grow to this use. Leaves that would lengthen the uses of each other in turn all grow so.
     """
     leaves = [var for var in undecided.row_vars if var.leaf is not None]
     if not leaves:
         return []
     growth = Growth(undecided.row_vars)
-    if unbounded := {var for var in leaves if growth.of(var) > MAX_AXES}:
+    if unbounded := growth.unbounded(leaves):
         stuck = {var for var in unbounded if Growth(undecided.row_vars, unbounded - {var}).of(var) > MAX_AXES}
         growth = Growth(undecided.row_vars, stuck)
+        if mutual := growth.unbounded(leaves):
+            growth = Growth(undecided.row_vars, stuck | mutual)
     defaults: list[Default] = []
     for var in leaves:
         count = growth.of(var)

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from ocannl.infer.broadcast import Order
-from ocannl.infer.terms import MAX_AXES, Row, RowVar
+from ocannl.infer.broadcast_results import BroadcastRow, distinct_rows
+from ocannl.infer.terms import MAX_AXES, Row, RowVar, resolve
 from ocannl.infer.unify import Equal
 
 NO_LIMIT = 1 << 30
@@ -36,16 +37,22 @@ def undecided_equals(var: RowVar) -> Iterator[tuple[Row, Row]]:
             yield (equal.a, equal.b) if equal.a.var is var else (equal.b, equal.a)
 
 
-def equal_lengths(row_vars: Iterable[RowVar]) -> dict[RowVar, RowVar]:
-    """Representatives of variables that undecided equalities give one length (both sides have equally many axes)."""
-    representatives: dict[RowVar, RowVar] = {}
-    for start in row_vars:
-        todo = [] if start in representatives else [start]
-        while todo:
-            var = todo.pop()
-            if representatives.setdefault(var, start) is start:
-                todo += [b.var for _, b in undecided_equals(var) if b.var is not None and b.var not in representatives]
-    return representatives
+def equally_long(row_vars: Iterable[RowVar]) -> Iterator[tuple[RowVar, RowVar]]:
+    """Pairs of variables of one length: of undecided equalities (both sides have equally many axes), and of broadcasts
+    of rows of one variable."""
+    for constraint in dict.fromkeys(constraint for var in row_vars for constraint in var.watchers or ()):
+        if isinstance(constraint, Equal) and constraint.a is not None:
+            a, b = constraint.a.var, constraint.b.var
+            if a is not None and b is not None and a is not b:
+                yield a, b
+        elif isinstance(constraint, BroadcastRow) and constraint.result is not None:
+            result, rows = resolve(constraint.result), distinct_rows(constraint.operands)
+            operand_vars = {row.var for row in rows if row.var is not None}
+            longest = max(rows, key=lambda row: row.count)
+            if result.var is not None and operand_vars == {longest.var} and longest.count == result.count:
+                (operand_var,) = operand_vars
+                if operand_var is not result.var:
+                    yield operand_var, result.var
 
 
 class Growth:
@@ -61,7 +68,11 @@ class Growth:
 
     def __init__(self, row_vars: Sequence[RowVar], stuck: Set[RowVar] = frozenset()) -> None:
         self.stuck = stuck
-        self.length = equal_lengths(row_vars)
+        self.equal: dict[RowVar, list[RowVar]] = {}
+        for a, b in equally_long(row_vars):
+            self.equal.setdefault(a, []).append(b)
+            self.equal.setdefault(b, []).append(a)
+        self.classes = self.length_classes()
         self.cap: dict[RowVar, int] = {}
         self.wanted: dict[RowVar, int] = {}
         self.forced: dict[RowVar, int] = {}
@@ -74,12 +85,15 @@ class Growth:
         while self.todo:
             var = self.todo.popleft()
             gained = 0 if var in stuck else max(self.wanted.get(var, 0), self.forced.get(var, 0))
-            for res, opnd in (*self.above(var), *undecided_equals(var)):
+            for res, opnd in self.above(var):
                 self.raise_wanted(res, opnd, gained)
             grown = self.of(var) if var.leaf is not None else self.forced.get(var, 0)
             if grown:
-                for pair in (*self.below(var), *((equal, row) for row, equal in undecided_equals(var))):
-                    self.raise_forced(*pair, grown)
+                for res, opnd in self.below(var):
+                    self.raise_forced(res, opnd, grown)
+            for equal in self.equal.get(var, ()):
+                self.raise_to(self.wanted, equal, gained)
+                self.raise_to(self.forced, equal, grown)
 
     def limit(self, row_vars: Iterable[RowVar]) -> None:
         todo: list[RowVar] = []
@@ -90,11 +104,24 @@ class Growth:
                     todo.append(var)
         while todo:
             var = todo.pop()
-            for res, opnd in self.above(var):
-                room = self.cap[var] + res.count - opnd.count
-                if opnd.var is not None and room < self.cap.get(opnd.var, NO_LIMIT):
-                    self.cap[opnd.var] = room
-                    todo.append(opnd.var)
+            bounds = [(opnd.var, self.cap[var] + res.count - opnd.count) for res, opnd in self.above(var)]
+            for upper, room in (*bounds, *((equal, self.cap[var]) for equal in self.equal.get(var, ()))):
+                if upper is not None and room < self.cap.get(upper, NO_LIMIT):
+                    self.cap[upper] = room
+                    todo.append(upper)
+
+    def length_classes(self) -> dict[RowVar, list[RowVar]]:
+        """All variables of the length of a variable."""
+        classes: dict[RowVar, list[RowVar]] = {}
+        for start in self.equal:
+            if start not in classes:
+                members = classes[start] = [start]
+                for var in members:
+                    for equal in self.equal[var]:
+                        if equal not in classes:
+                            classes[equal] = members
+                            members.append(equal)
+        return classes
 
     def below(self, var: RowVar) -> Iterator[tuple[Row, Row]]:
         return filter(self.is_variable, below(var))
@@ -104,22 +131,27 @@ class Growth:
 
     def is_variable(self, pair: tuple[Row, Row]) -> bool:
         """False if the difference of the ranks of two rows is constant."""
-        res, opnd = (self.length.get(row.var, row.var) if row.var is not None else None for row in pair)
-        return res is not opnd
+        res, opnd = (row.var for row in pair)
+        return res is None or opnd is None or self.classes.get(res, res) is not self.classes.get(opnd, opnd)
 
     def of(self, var: RowVar) -> int:
         """Growth of a leaf row."""
         if var in self.stuck:
-            return max(0, min((res.count - opnd.count for res, opnd in self.below(var)), default=0))
+            uses = (use for member in self.classes.get(var, [var]) for use in self.below(member))
+            return max(0, min((res.count - opnd.count for res, opnd in uses), default=0))
         return min(max(self.wanted.get(var, 0), self.forced.get(var, 0)), self.cap.get(var, NO_LIMIT))
 
+    def unbounded(self, leaves: Iterable[RowVar]) -> set[RowVar]:
+        """Leaves that would grow without end."""
+        return {var for var in leaves if self.of(var) > MAX_AXES}
+
     def raise_wanted(self, res: Row, opnd: Row, gained: int) -> None:
-        """Raises `wanted` of the operand (or equal row) to the rank of the result."""
+        """Raises `wanted` of the operand to the rank of the result."""
         if opnd.var is not None:
             self.raise_to(self.wanted, opnd.var, gained + res.count - opnd.count)
 
     def raise_forced(self, res: Row, opnd: Row, grown: int) -> None:
-        """Raises `forced` of the result (or equal row) to the rank of the operand."""
+        """Raises `forced` of the result to the rank of the operand."""
         if res.var is not None:
             self.raise_to(self.forced, res.var, grown + opnd.count - res.count)
 
