@@ -17,6 +17,14 @@ PUBLIC = {  # functions whose keywords are part of the public interface, which a
     "lang/record/states.py: state": "each row has a long and a short keyword",
     "train/fit.py: fit": "one keyword for each part of a training run",
     "lang/declare/defop.py: defop": "one keyword for each part of a declaration",
+    "nn/attention.py: attention": "one keyword for each part of a layer",
+    "nn/models/bert.py: bert": "one keyword for each part of a layer",
+    "nn/models/llama.py: llama": "one keyword for each part of a layer",
+    "nn/transformers.py: decoder": "one keyword for each part of a layer",
+    "nn/transformers.py: decoder_layer": "one keyword for each part of a layer",
+    "nn/transformers.py: encoder": "one keyword for each part of a layer",
+    "nn/transformers.py: encoder_layer": "one keyword for each part of a layer",
+    "nn/transformers.py: transformer": "one keyword for each part of a layer",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

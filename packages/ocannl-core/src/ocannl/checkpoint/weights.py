@@ -24,7 +24,10 @@ from ocannl.lang.core.literals import HostArray
 from ocannl.lang.core.tensor import Tensor
 from ocannl.runtime.context import Context
 
-Names = Mapping[str, str] | Callable[[str], str] | None
+Name = str | tuple[str, int, int]
+"""The name of an array in a file, or the n-th of several equal parts of its axis of outputs."""
+
+Names = Mapping[str, Name] | Callable[[str], Name] | None
 Transposition = bool | Collection[str] | Mapping[str, Sequence[int]]
 
 
@@ -42,11 +45,30 @@ class WeightFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The array of a file that becomes the value of a parameter, with its axes in the order `axes`."""
+    """The array of a file that becomes the value of a parameter, with its axes in the order `axes`; of `parts` equal
+    parts along the first of these, number `part`."""
 
     name: str
     axes: tuple[int, ...]
-    dims: tuple[int, ...]
+    stored_dims: tuple[int, ...]
+    part: int
+    parts: int
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        first, *rest = (self.stored_dims[axis] for axis in self.axes) if self.axes else (1,)
+        return (first // self.parts, *rest) if self.axes else ()
+
+    @property
+    def has_part(self) -> bool:
+        """Whether the array has equal parts, and this one."""
+        outputs = self.stored_dims[self.axes[0]] if self.axes else 1
+        return 0 <= self.part < self.parts and outputs % self.parts == 0
+
+    def value(self, array: Array) -> Array:
+        ordered = np.transpose(array, self.axes)
+        size = self.dims[0] if self.axes else 0
+        return ordered if self.parts == 1 else ordered[self.part * size : (self.part + 1) * size]
 
 
 def load_weights(
@@ -64,6 +86,8 @@ def load_weights(
 
     Files are safetensors, of any program, and archives of NumPy, `.npz`. `names` maps paths of the block to names in
     the file, or is a function that does; a path that it does not mention is a name, with `.` or `/` between its parts.
+    In place of a name, `(name, n, count)` is the n-th, from 0, of `count` equal parts of an array along its axis of
+    outputs, as weights of queries, keys and values are often stored in one array.
     `transpose` is True where all arrays of two axes or more have their axes in reverse order, as the kernels of dense
     layers in flax and Keras have; a collection of the paths where this is so; or a mapping from paths to the order of
     axes, as `numpy.transpose` takes it. A path can be given by its end.
@@ -82,12 +106,13 @@ def load_weights(
         sources: dict[str, _Source] = {}
         differences: list[str] = []
         for leaf_path, t in leaves.items():
-            name = _stored_name(names_of(leaf_path), file)
+            wanted, part, parts = _name_and_part(names_of(leaf_path))
+            name = _stored_name(wanted, file)
             if name is None:
-                differences.append(f"missing in the file: {names_of(leaf_path)!r}, for `{leaf_path}`")
+                differences.append(f"missing in the file: {wanted!r}, for `{leaf_path}`")
                 continue
             axes = axes_of(leaf_path, len(file.dims[name]))
-            sources[leaf_path] = _Source(name, axes, tuple(file.dims[name][axis] for axis in axes))
+            sources[leaf_path] = _Source(name, axes, tuple(file.dims[name]), part, parts)
             differences += _unfit(leaf_path, t, sources[leaf_path], file.types[name])
         used = {source.name for source in sources.values()}
         differences += [f"only in the file: {n!r}, {file.dims[n]} {file.types[n]}" for n in file.dims if n not in used]
@@ -99,7 +124,7 @@ def load_weights(
             )
         for leaf_path, source in sources.items():
             if not _unfit(leaf_path, leaves[leaf_path], source, file.types[source.name]):
-                values[leaf_path] = np.transpose(file.read(source.name), source.axes)
+                values[leaf_path] = source.value(file.read(source.name))
     for leaf_path, array in values.items():
         _set_initial_value(leaves[leaf_path], array)
         if ctx is not None:
@@ -124,6 +149,9 @@ def _set_initial_value(t: Tensor, array: Array) -> None:
 
 def _unfit(path: str, t: Tensor, source: _Source, kind: Any) -> list[str]:
     """Why an array cannot be the value of a parameter."""
+    if not source.has_part:
+        part = f"part {source.part} of {source.parts} of {source.name!r}, which has {source.stored_dims}"
+        return [f"other sizes: `{path}` has {t.dims}, and is {part}"]
     if source.dims != t.dims:
         order = "" if source.axes == tuple(range(len(source.axes))) else ", transposed"
         return [f"other sizes: `{path}` has {t.dims}, {source.name!r} {source.dims}{order}"]
@@ -151,7 +179,17 @@ def _full_path(ending: object, leaves: Mapping[str, Tensor], argument: str) -> s
     return full[0]
 
 
-def _name_function(names: Names, leaves: Mapping[str, Tensor]) -> Callable[[str], str]:
+def _name_and_part(name: object) -> tuple[str, int, int]:
+    """The name of an array, the number of the part, and the number of parts. Raises: ArgumentError."""
+    match name:
+        case str():
+            return name, 0, 1
+        case (str(array), int(part), int(parts)) if parts > 0:
+            return array, part, parts
+    raise ArgumentError(f"`names` of oc.load_weights are names of arrays, or (name, n, count), not {name!r}"[:200])
+
+
+def _name_function(names: Names, leaves: Mapping[str, Tensor]) -> Callable[[str], Name]:
     if names is None:
         return str
     if isinstance(names, Mapping):
@@ -164,7 +202,7 @@ def _name_function(names: Names, leaves: Mapping[str, Tensor]) -> Callable[[str]
 
 def _stored_name(name: str, file: WeightFile) -> str | None:
     """The name as it is in the file, where parts may be separated by other signs."""
-    candidates = (name, re.sub(r"\.", "/", name)) if isinstance(name, str) else ()
+    candidates = (name, re.sub(r"\.", "/", name))
     return next((candidate for candidate in candidates if candidate in file.dims), None)
 
 

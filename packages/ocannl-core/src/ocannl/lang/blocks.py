@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from threading import RLock
 from types import MethodType
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 from ocannl.base import training_names
 from ocannl.base.errors import CodeError
@@ -45,6 +45,9 @@ class Block:
         "arguments", "asks_mode", "build_lock", "draw_count", "function", "label", "members", "members_by_mode", "path",
         "stream",
     )  # fmt: skip
+
+    is_shared: ClassVar[bool] = False
+    """Whether blocks that apply it, as it is passed to them, do not own it: their members do not depend on it."""
 
     def __init__(
         self, function: Callable[..., Any], arguments: Mapping[str, Any], label: str, path: str, stream: str
@@ -97,7 +100,7 @@ class Block:
         if keywords:
             inputs = self._bind_by_name(inputs, keywords)
         outer, first = current_application.get(), next_id()
-        if outer is not None:
+        if outer is not None and not self.is_shared:
             outer.register_outer_block(self)
         check_arguments(self.function, inputs, self.arguments)
         with self.build_lock if self.members is None else nullcontext():

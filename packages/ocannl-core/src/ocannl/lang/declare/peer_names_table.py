@@ -260,6 +260,7 @@ rot90                rot90              rot90                         numpy.rot9
 round                round              round                         numpy.round              Round
 sat01                -                  -                             -                        -
 sat01_gate           -                  -                             -                        -
+scaled_dot_product_attention - nn.functional.scaled_dot_product_attention nn.dot_product_attention Attention
 scan                 -                  -                             lax.scan                 Scan
 scatter_nd           -                  index_put                     lax.scatter              ScatterND
 searchsorted         searchsorted       searchsorted                  numpy.searchsorted       -

@@ -7,6 +7,7 @@ import numpy as np
 from ocannl.lang.declare.samples import Draw, Sample, sample
 
 MATRIX, TABLE = Draw(avoid=(0.0,)), Draw(3.0, 5.0, (4, 3))
+QUERIES, KEYS = Draw(dims=(2, 2, 3), batch_axes=1), Draw(dims=(4, 1, 3), batch_axes=1)
 
 NAMES = {"key": "noise", "counter": 0}
 SIX = {"output": [6], **NAMES}
@@ -43,5 +44,8 @@ STATISTICS_SAMPLES: dict[str, tuple[Sample, ...]] = {
     "cosine_similarity": (sample(MATRIX, Draw(0.5, 2.0)),),
     "cdist": (sample(MATRIX, TABLE), sample(MATRIX, TABLE, p=1), sample(MATRIX, TABLE, p=3.5)),
     "pairwise_distance": (sample(MATRIX, Draw(3.0, 5.0)),),
+    "scaled_dot_product_attention": (
+        sample(QUERIES, KEYS, KEYS), sample(QUERIES, KEYS, KEYS, causal=True, scale=0.5),
+    ),
 }  # fmt: skip
 """Samples by the name of the function."""

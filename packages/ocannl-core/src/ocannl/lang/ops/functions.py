@@ -10,6 +10,7 @@ from ocannl.lang.ops import (
     activations,
     adaptive_pooling,
     along_axis,
+    attention,
     casts,
     concat,
     convolution,
@@ -59,7 +60,7 @@ from ocannl.lang.ops import (
 from ocannl.lang.ops.methods import attach
 
 REGISTERING_MODULES = (
-    activations, adaptive_pooling, along_axis, casts, concat, convolution, counting, crops, ctc,
+    activations, adaptive_pooling, along_axis, attention, casts, concat, convolution, counting, crops, ctc,
     discrete_distributions, distances, distributions, einsum, elementwise, elementwise_losses, gamma_variates, gathers,
     gelu, grids, index_tensors, indexing, layout, linalg, losses, margin_losses, norms, number_functions, ordering,
     padding, patches, pooling, primitives, products, quantiles, reductions, repetition, resize, rotations, sampling,

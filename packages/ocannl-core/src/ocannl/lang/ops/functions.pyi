@@ -28,13 +28,14 @@ __all__ = [
     "normalize", "not_", "one_hot", "or_", "outer", "pad", "pairwise_distance", "permutation", "pick", "pixel_shuffle",
     "pixel_unshuffle", "poisson", "poisson_nll_loss", "pow", "prelu", "prod", "ptp", "put_along_axis", "quantile",
     "rademacher", "radians", "randint", "random_crop", "recip", "recip_sqrt", "relu", "relu6", "relu_gate", "repeat",
-    "resize", "right_shift", "roll", "rot90", "sat01", "sat01_gate", "scatter_nd", "searchsorted", "segment_max",
-    "segment_mean", "segment_min", "segment_prod", "segment_sum", "selu", "sigmoid", "sigmoid_focal_loss", "sign",
-    "signbit", "silu", "sin", "sinc", "sinh", "smooth_l1_loss", "snd", "soft_margin_loss", "softmax",
-    "softmax_focal_loss", "softplus", "softshrink", "softsign", "sort", "space_to_batch", "space_to_depth", "split",
-    "sqrt", "square", "squared_error", "stack", "std", "stop_gradient", "sub", "take", "take_along_axis", "tan",
-    "tanh", "tanhshrink", "threefry4x32", "threefry4x32_12", "threefry4x32_20", "threshold", "tile", "topk", "trace",
-    "tril", "triplet_margin_loss", "triu", "trunc", "truncated_normal", "unfold", "uniform", "unique", "var", "where",
+    "resize", "right_shift", "roll", "rot90", "sat01", "sat01_gate", "scaled_dot_product_attention", "scatter_nd",
+    "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "selu", "sigmoid",
+    "sigmoid_focal_loss", "sign", "signbit", "silu", "sin", "sinc", "sinh", "smooth_l1_loss", "snd",
+    "soft_margin_loss", "softmax", "softmax_focal_loss", "softplus", "softshrink", "softsign", "sort",
+    "space_to_batch", "space_to_depth", "split", "sqrt", "square", "squared_error", "stack", "std", "stop_gradient",
+    "sub", "take", "take_along_axis", "tan", "tanh", "tanhshrink", "threefry4x32", "threefry4x32_12",
+    "threefry4x32_20", "threshold", "tile", "topk", "trace", "tril", "triplet_margin_loss", "triu", "trunc",
+    "truncated_normal", "unfold", "uniform", "unique", "var", "where",
 ]  # fmt: skip
 
 def abs(x: object, /, *, label: str | None = None) -> Tensor:
@@ -872,6 +873,12 @@ def sat01(x: object, /, *, label: str | None = None) -> Tensor:
 
 def sat01_gate(x: object, y: object, /, *, label: str | None = None) -> Tensor:
     """The second where the first lies between 0 and 1, else 0."""
+
+def scaled_dot_product_attention(
+    q: object, k: object, v: object, mask: object = None, *, bias: object = None, causal: bool = False,
+    scale: float | None = None, rate: float = 0.0
+) -> Tensor:
+    """`softmax(scale * q @ k.T + bias) @ v` for each head, over the positions `s` of keys that a query `t` may see."""
 
 def scatter_nd(
     x: object, ids: object, values: object, *, mode: Literal['set', 'add', 'mul', 'min', 'max'] = "set"

@@ -1,0 +1,60 @@
+"""Attention with parameters."""
+
+from __future__ import annotations
+
+from ocannl.lang import api as oc
+from ocannl.lang.api import Tensor
+from ocannl.nn.cache import CacheView
+from ocannl.nn.layer import layer
+from ocannl.nn.masks import causal_mask, window_mask
+from ocannl.nn.positions import alibi, positions_of, rotary
+
+
+@layer
+def attention(
+    x: Tensor, memory: Tensor | None = None, mask: Tensor | None = None, cache: CacheView | None = None, *,
+    heads: int, kv_heads: int | None = None, size: int | None = None, causal: bool = False, window: int | None = None,
+    rotary_base: float | None = None, interleaved: bool = False, use_alibi: bool = False, bias: bool = True,
+    rate: float = 0.0, init: object = None,
+) -> Tensor:  # fmt: skip
+    """Multi-head attention of `x` to itself, or to `memory` (cross attention).
+
+    Queries see the keys where `mask` is not 0; if `causal`, no later ones, and with `window` only that many. There are
+    `kv_heads` heads of keys and values, by default `heads`; fewer are shared by consecutive heads of queries, and 1 is
+    multi-query attention. The `size` of a head is the width of `x` divided by `heads` by default. `rotary_base` turns
+    queries and keys by their positions, `use_alibi` adds a bias of the distance, and `rate` is that of dropout on the
+    weights. With a `cache`, `x` continues the sequence of a decoder.
+
+    Shapes: `..b.., t|c; ..b.., s|c' => ..b.., t|c`; the mask broadcasts to `..b..|heads, t, s`; `w_q` is
+            `c -> heads * size`, `w_k` and `w_v` are `c' -> kv_heads * size`, and `w_o` is `heads * size -> c`.
+    Init:   `w_q`, `w_k`, `w_v`, `w_o` by `init`, `oc.xavier()` by default; `b_q`, `b_k`, `b_v`, `b_o` 0.
+    Source: Vaswani et al. 2017; Shazeer 2019; Ainslie et al. 2023; Beltagy, Peters, Cohan 2020.
+    """
+    width = x.dims[-1]
+    kv_heads, size = kv_heads or heads, size or width // heads
+    source = x if memory is None else memory
+
+    def projected(t: Tensor, name: str, units: int) -> Tensor:
+        w = oc.param(f"w_{name}", oc.xavier() if init is None else init, o=[units])
+        return w @ t + oc.param(f"b_{name}", 0.0, o=[units]) if bias else w @ t
+
+    q, k, v = (
+        oc.einsum("...|(h d) => ...|h, d", projected(t, name, count * size), h=count)
+        for t, name, count in ((x, "q", heads), (source, "k", kv_heads), (source, "v", kv_heads))
+    )
+    here = positions_of(x) if cache is None else cache.query_positions
+    there = here if memory is None else positions_of(memory)
+    if rotary_base is not None:
+        q, k = (rotary(t, p, base=rotary_base, interleaved=interleaved) for t, p in ((q, here), (k, there)))
+    if cache is not None:
+        k, v, mask = cache.extended(k, v)
+        there = cache.key_positions
+    shown = [] if mask is None else [mask]
+    shown += [causal_mask(here, there)] if causal and cache is None else []
+    shown += [window_mask(here, there, width=window)] if window is not None else []
+    together = shown[0] if shown else None
+    for other in shown[1:]:
+        together = together & other
+    bias_of_scores = alibi(heads, here, there) if use_alibi else None
+    y = oc.scaled_dot_product_attention(q, k, v, together, bias=bias_of_scores, rate=rate)
+    return projected(oc.einsum("...|h, d => ...|(h d)", y), "o", width)
