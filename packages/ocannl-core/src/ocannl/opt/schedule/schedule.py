@@ -11,10 +11,10 @@ from ocannl.ir.loops import BindIndex, Body, Buf, For, If, Proc, Stmt
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
+from ocannl.opt.schedule.continued_sums import schedulable_group
 from ocannl.opt.schedule.loop_generation import build_loops, pack_operands
 from ocannl.opt.schedule.plan import Plan, TilePlan, candidate_plans, model_plan
 from ocannl.opt.schedule.plan.simple_plans import simple_plan
-from ocannl.opt.schedule.step_sums import schedulable_group
 
 PlanChoices = Mapping[int, tuple[int, ...]]
 """For statements of a program, by position: the index into `candidate_plans` of each group; 0 is the model's plan."""

@@ -29,9 +29,9 @@ from ocannl.ir.ops import ADD, BY_NAME, DIV, MAX, MUL, SUB, WHERE
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import as_statement, wrap_in_loops
 from ocannl.opt.analysis.substitution import map_expr, substitute
+from ocannl.opt.idioms.attention.block_sum_types import block_sum_precision, cast_to
 from ocannl.opt.idioms.attention.masked_blocks import unmasked_blocks
 from ocannl.opt.idioms.attention.match_softmax import EXP, NEG_INF, Softmax, WeightedSum, strip_float_casts
-from ocannl.opt.idioms.attention.wide_sums import block_sum_precision, cast_to
 from ocannl.opt.parallel.split_reductions import with_fresh_symbols
 
 EQ = BY_NAME["eq"]

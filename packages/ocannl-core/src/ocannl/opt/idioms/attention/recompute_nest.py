@@ -12,9 +12,9 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffe
 from ocannl.opt.analysis.fusion_group_graph import ProgramGroups
 from ocannl.opt.analysis.nests import as_statement, wrap_in_loops
 from ocannl.opt.analysis.substitution import map_expr, substitute
+from ocannl.opt.idioms.attention.block_sum_types import block_sum_precision, cast_to
 from ocannl.opt.idioms.attention.masked_blocks import blocks_with_terms
 from ocannl.opt.idioms.attention.recomputed_values import RecomputedValues
-from ocannl.opt.idioms.attention.wide_sums import block_sum_precision, cast_to
 from ocannl.opt.parallel.split_reductions import with_fresh_symbols
 
 Epilogue = tuple[Let | Store | Update, ...]

@@ -27,7 +27,7 @@ from ocannl.opt.schedule.loop_generation.cell_emission import emit_cells
 from ocannl.opt.schedule.loop_generation.panels import Panel, number_tiles, with_copies
 from ocannl.opt.schedule.loop_generation.scalar_loops import build_scalar_loops
 from ocannl.opt.schedule.loop_generation.tile_region import TileLoops, TileRegion, TileRows, vector_strips
-from ocannl.opt.schedule.plan.copies import copy_plan
+from ocannl.opt.schedule.plan.copy_plans import copy_plan
 from ocannl.opt.schedule.plan.register_tiles import TilePlan, bounds_guards
 from ocannl.opt.simplify.simplify import simplify_expr
 

@@ -16,10 +16,10 @@ from ocannl.opt.schedule.loop_generation.blocked_summation import is_rounded_sum
 def schedulable_group(stmt: Stmt, names: Namer) -> FusionGroup | None:
     """Returns the group that `schedule` chooses a plan for; None if the statement is no group."""
     group = group_of(stmt, names)
-    return None if group is None else sum_step_apart(group)
+    return None if group is None else separate_continued_sum(group)
 
 
-def sum_step_apart(group: FusionGroup) -> FusionGroup:
+def separate_continued_sum(group: FusionGroup) -> FusionGroup:
     """Adds a short sum to the cell that it continues after the last term, instead of adding each term to the cell:
 
         acc = y[i]                       acc = 0
