@@ -49,7 +49,7 @@ def check(actual: Array, terms: Array, axes: tuple[int, ...] | None, eps: float)
     assert errors.max() <= BOUND, f"{float(errors.max()):.1f} eps"
 
 
-def made(terms: Callable[[tuple[int, ...], float], Array], shape: tuple[int, ...], dtype: str = "float32") -> Array:
+def array_of(terms: Callable[[tuple[int, ...], float], Array], shape: tuple[int, ...], dtype: str = "float32") -> Array:
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     return terms(shape, float(ml_dtypes.finfo(kind).eps)).astype(kind)
 
@@ -57,14 +57,14 @@ def made(terms: Callable[[tuple[int, ...], float], Array], shape: tuple[int, ...
 @pytest.mark.parametrize("terms", TERMS)
 @pytest.mark.parametrize("shape", [(65_536,), (632_100,), (700, 903), (3, 211, 1000), (1 << 15, 8)])
 def test_totals(terms: Callable[..., Array], shape: tuple[int, ...], ctx: oc.Context) -> None:
-    x = made(terms, shape)
+    x = array_of(terms, shape)
     check(oc.tensor(x).sum().eval(ctx), x, None, 2.0**-23)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
 @pytest.mark.parametrize("terms", TERMS)
 def test_totals_of_all_types(terms: Callable[..., Array], dtype: str, ctx: oc.Context) -> None:
-    x = made(terms, (100_003,), dtype)
+    x = array_of(terms, (100_003,), dtype)
     x *= np.asarray(0.5 ** (10 if dtype == "float16" else 0), x.dtype)
     eps = float(ml_dtypes.finfo(x.dtype).eps)
     check(oc.tensor(x).sum().eval(ctx), x.astype(WIDE), None, eps)
@@ -75,14 +75,14 @@ def test_totals_of_all_types(terms: Callable[..., Array], dtype: str, ctx: oc.Co
 @pytest.mark.parametrize("terms", TERMS)
 @pytest.mark.parametrize(("shape", "axis"), [((100_003, 7), 0), ((7, 100_003), 1), ((9973, 33), 0), ((1 << 15, 16), 0)])
 def test_rows_and_columns(terms: Callable[..., Array], shape: tuple[int, ...], axis: int, ctx: oc.Context) -> None:
-    x = made(terms, shape)
+    x = array_of(terms, shape)
     check(oc.einsum("i j => i" if axis else "i j => j", oc.tensor(x)).eval(ctx), x, (axis,), 2.0**-23)
 
 
 @pytest.mark.parametrize("terms", TERMS)
 @pytest.mark.parametrize("shape", [(16, 8, 57, 57), (8, 3, 200, 200)])
 def test_several_axes(terms: Callable[..., Array], shape: tuple[int, ...], ctx: oc.Context) -> None:
-    x = made(terms, shape)
+    x = array_of(terms, shape)
     check(oc.einsum("n c h w => c", oc.tensor(x)).eval(ctx), x, (0, 2, 3), 2.0**-23)
     last = np.moveaxis(x, 1, 3).copy()
     check(oc.einsum("n h w c => c", oc.tensor(last)).eval(ctx), last, (0, 1, 2), 2.0**-23)
@@ -91,7 +91,7 @@ def test_several_axes(terms: Callable[..., Array], shape: tuple[int, ...], ctx: 
 @pytest.mark.parametrize("terms", TERMS)
 def test_products_of_all_pairs(terms: Callable[..., Array], backend: str, ctx: oc.Context) -> None:
     """As many as 2^32 terms: the products of all pairs of numbers."""
-    x = made(terms, (2000 if backend == "numpy" else 65_536,))
+    x = array_of(terms, (2000 if backend == "numpy" else 65_536,))
     actual, exact = oc.einsum("i; j =>", oc.tensor(x), oc.tensor(x)).eval(ctx), x.sum(dtype=WIDE)
     assert abs(actual - exact**2) <= BOUND * 2.0**-23 * np.abs(x).sum(dtype=WIDE) ** 2
 
@@ -99,7 +99,7 @@ def test_products_of_all_pairs(terms: Callable[..., Array], backend: str, ctx: o
 @pytest.mark.parametrize("terms", TERMS)
 @pytest.mark.parametrize("shape", [(700, 903), (9973, 65), (4096, 257)])
 def test_sums_fused_with_other_loops(terms: Callable[..., Array], shape: tuple[int, ...], ctx: oc.Context) -> None:
-    x = made(terms, shape)
+    x = array_of(terms, shape)
     doubled = oc.tensor(x) * 2.0
     scaled = oc.einsum("i j; i => i j", doubled, oc.recip(oc.einsum("i j => i", oc.abs(doubled))))
     outputs = [doubled, scaled]
@@ -117,7 +117,7 @@ def test_sums_fused_with_other_loops(terms: Callable[..., Array], shape: tuple[i
 @pytest.mark.parametrize("sizes", [(5, 20_003, 3), (64, 4096, 64), (33, 5000, 17), (1, 65_536, 40)])
 def test_matrix_products(terms: Callable[..., Array], sizes: tuple[int, int, int], ctx: oc.Context) -> None:
     m, k, n = sizes
-    x, w = made(terms, (m, k)), made(equal, (k, n))
+    x, w = array_of(terms, (m, k)), array_of(equal, (k, n))
     exact, magnitude = np.float64(x) @ np.float64(w), np.abs(np.float64(x)) @ np.float64(w)
     forms = {"i k; k j => i j": (x, w), "i k; j k => i j": (x, w.T), "k i; k j => i j": (x.T, w)}
     for spec, operands in forms.items():
@@ -134,7 +134,7 @@ def test_any_reduction(data: st.DataObject, backends: list[str]) -> None:
         shape = shape[1:]
     names = "abcd"[: len(shape)]
     kept = "".join(data.draw(st.permutations([n for n in names if data.draw(st.booleans())])))
-    x = made(data.draw(st.sampled_from(TERMS)), shape)
+    x = array_of(data.draw(st.sampled_from(TERMS)), shape)
     axes = tuple(n for n, name in enumerate(names) if name not in kept)
     order = [sorted(kept).index(name) for name in kept]
     exact, magnitude = x.sum(axes, WIDE).transpose(order), np.abs(x).sum(axes, WIDE).transpose(order)
@@ -155,7 +155,7 @@ def test_gradients_of_rows_that_are_read_often(
     terms: Callable[..., Array], rows: int, count: int, width: int, dtype: str, ctx: oc.Context
 ) -> None:
     """All ids but a few are equal."""
-    factors = made(terms, (count, width), dtype)
+    factors = array_of(terms, (count, width), dtype)
     ids = np.where(np.arange(count) % 1000 == 999, rows - 1, 0).astype("int32")
     table = oc.param("table", 1.0, output=[rows, width], dtype=dtype)
     loss = (table.take(oc.tensor(ids)) * oc.tensor(factors)).sum()

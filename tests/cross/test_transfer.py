@@ -33,89 +33,89 @@ def add_merged(node):
 
 
 def test_a_node_travels_only_when_the_transfer_is_called(contexts):
-    here, there = contexts(2)
+    sender, receiver = contexts(2)
     x = oc.placeholder("x", o=[2])
-    here[x] = [1, 2]
-    there[x] = [9, 9]
-    copy = oc.transfer(x, src=here, dst=there, into="node")
-    assert there[x].tolist() == [9, 9]
-    here[x] = [3, 4]
+    sender[x] = [1, 2]
+    receiver[x] = [9, 9]
+    copy = oc.transfer(x, src=sender, dst=receiver, into="node")
+    assert receiver[x].tolist() == [9, 9]
+    sender[x] = [3, 4]
     copy()
-    assert there[x].tolist() == [3, 4] and here[x].tolist() == [3, 4]
+    assert receiver[x].tolist() == [3, 4] and sender[x].tolist() == [3, 4]
 
 
 def test_what_is_merged_is_added(contexts):
-    here, there = contexts(2)
+    sender, receiver = contexts(2)
     x = oc.placeholder("x", o=[2])
-    here[x], there[x] = [1, 2], [10, 20]
-    copy = oc.transfer(x, src=here, dst=there)
-    merge = there.compile(add_merged(x))
+    sender[x], receiver[x] = [1, 2], [10, 20]
+    copy = oc.transfer(x, src=sender, dst=receiver)
+    merge = receiver.compile(add_merged(x))
     copy()
-    assert there[x].tolist() == [10, 20]
+    assert receiver[x].tolist() == [10, 20]
     merge()
     merge()
-    assert there[x].tolist() == [12, 24]
+    assert receiver[x].tolist() == [12, 24]
     assert merge.inputs == (x.value,) and merge.outputs == (x.value,)
 
 
 def test_a_consumer_is_refused_before_there_is_a_transfer(contexts):
-    here, there = contexts(2)
+    sender, receiver = contexts(2)
     x, y = (oc.placeholder(name, o=[2]) for name in "xy")
-    there[x] = here[x] = [1, 2]
+    receiver[x] = sender[x] = [1, 2]
     with pytest.raises(oc.MergeBufferError, match=r"merge buffer of `x`.*oc\.transfer\(x, src=\.\.\., dst=\.\.\.\)"):
-        there.compile(add_merged(x))
-    oc.transfer(y, src=here, dst=there)  # of another node
-    oc.transfer(x, src=there, dst=here)  # into another context
+        receiver.compile(add_merged(x))
+    oc.transfer(y, src=sender, dst=receiver)  # of another node
+    oc.transfer(x, src=receiver, dst=sender)  # into another context
     with pytest.raises(oc.MergeBufferError, match="merge buffer of `x`"):
-        there.compile(add_merged(x))
-    copy = oc.transfer(x, src=here, dst=there)
-    merge = there.compile(add_merged(x))
+        receiver.compile(add_merged(x))
+    copy = oc.transfer(x, src=sender, dst=receiver)
+    merge = receiver.compile(add_merged(x))
     with pytest.raises(oc.MergeBufferError, match="the transfer into it has not run"):
         merge()
     copy()
     merge()
-    assert there[x].tolist() == [2, 4]
+    assert receiver[x].tolist() == [2, 4]
 
 
 def test_one_routine_merges_several_nodes(contexts):
-    here, there = contexts(2)
+    sender, receiver = contexts(2)
     x, y = oc.placeholder("x", o=[2]), oc.placeholder("y", o=[3])
     with oc.cd("both") as code:
         x += x.merge
         y *= y.merge + 1
-    for n, ctx in enumerate((here, there), 1):
+    for n, ctx in enumerate((sender, receiver), 1):
         ctx[x], ctx[y] = np.full(2, n), np.full(3, 10 * n)
     for node in (x, y):
-        oc.transfer(node, src=here, dst=there)()
-    there.run(code)
-    assert there[x].tolist() == [3, 3] and there[y].tolist() == [220] * 3
+        oc.transfer(node, src=sender, dst=receiver)()
+    receiver.run(code)
+    assert receiver[x].tolist() == [3, 3] and receiver[y].tolist() == [220] * 3
 
 
 def test_a_merge_buffer_is_an_operand_like_any_other(contexts):
-    here, there = contexts(2)
+    sender, receiver = contexts(2)
     w = oc.param("w", init=[[1.0, 2.0], [3.0, 4.0]])
     total = oc.einsum("...|... => 0", w.merge * w)
-    here[w], there[w] = np.eye(2), np.full((2, 2), 5)
-    oc.transfer(w, src=here, dst=there)()
-    there.run(total.forward)
-    assert there[total].tolist() == [10]
+    sender[w], receiver[w] = np.eye(2), np.full((2, 2), 5)
+    oc.transfer(w, src=sender, dst=receiver)()
+    receiver.run(total.forward)
+    assert receiver[total].tolist() == [10]
 
 
 def test_a_transfer_of_what_nobody_wrote_is_refused(contexts):
-    here, there = contexts(2)
+    sender, receiver = contexts(2)
     x = oc.placeholder("x", o=[2])
-    copy = oc.transfer(x, src=here, dst=there)
+    copy = oc.transfer(x, src=sender, dst=receiver)
     with pytest.raises(oc.UninitializedError, match="`x` holds no value in this context: it was never set"):
         copy()
 
 
 def test_constant_data_travels_without_being_asked_for(contexts):
-    here, there = contexts(2)
+    sender, receiver = contexts(2)
     x = oc.tensor([1.0, 2.0], label="x")
-    oc.transfer(x, src=here, dst=there)()
+    oc.transfer(x, src=sender, dst=receiver)()
     y = x.merge + 1
-    there.run(y.forward)
-    assert there[y].tolist() == [2, 3]
+    receiver.run(y.forward)
+    assert receiver[y].tolist() == [2, 3]
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ def test_constant_data_travels_without_being_asked_for(contexts):
     ],
 )
 def test_senseless_transfers_are_refused(contexts, call, says):
-    here, there = contexts(2)
+    sender, receiver = contexts(2)
     x = oc.placeholder("x", o=[2])
     with pytest.raises(oc.CodeError, match=says):
-        call(x, here, there)
+        call(x, sender, receiver)
 
 
 def test_a_merge_buffer_is_not_assigned():
@@ -146,12 +146,12 @@ def test_a_merge_buffer_is_not_assigned():
 
 
 def test_contexts_of_two_backends_exchange_nodes(contexts, backend):
-    (here,) = contexts(1)
-    with oc.Context("numpy") as there:
+    (sender,) = contexts(1)
+    with oc.Context("numpy") as receiver:
         x = oc.placeholder("x", o=[2])
-        here[x] = [1, 2]
-        oc.transfer(x, src=here, dst=there, into="node")()
-        assert there[x].tolist() == [1, 2]
+        sender[x] = [1, 2]
+        oc.transfer(x, src=sender, dst=receiver, into="node")()
+        assert receiver[x].tolist() == [1, 2]
 
 
 # ------------------------------------------------------------------------------------------------- who waits for whom
@@ -177,47 +177,47 @@ def test_a_call_does_not_wait_and_a_value_does(backend):
 
 
 def test_reads_of_another_queue_see_what_was_written_before_and_not_what_is_written_later(backend):
-    here, there = (oc.Context(backend, device=n, queue="threaded") for n in range(2))
+    sender, receiver = (oc.Context(backend, device=n, queue="threaded") for n in range(2))
     x, grow = slow("x", 200)
-    here[x] = there[x] = 0
+    sender[x] = receiver[x] = 0
     with oc.cd("sum") as code:
         x += x.merge
-    run, copy = here.compile(grow), oc.transfer(x, src=here, dst=there)
-    merge = there.compile(code)
+    run, copy = sender.compile(grow), oc.transfer(x, src=sender, dst=receiver)
+    merge = receiver.compile(code)
     wanted = 0
     for n in range(1, 15):
         run()  # write, read elsewhere (after the write), write again (after the read)
         copy()
         merge()
         wanted += 40 * n
-    assert np.all(there[x] == wanted)
-    assert np.all(here[x] == 40 * 14)
+    assert np.all(receiver[x] == wanted)
+    assert np.all(sender[x] == 40 * 14)
 
 
 def test_setting_a_node_waits_for_its_readers(backend):
-    here, there = (oc.Context(backend, device=n, queue="threaded") for n in range(2))
+    sender, receiver = (oc.Context(backend, device=n, queue="threaded") for n in range(2))
     x, grow = slow("y", 300, k=10)
     z = oc.placeholder("x", o=[500, 500])
-    there[x] = 0
-    busy = there.compile(grow)
-    copy = oc.transfer(z, src=here, dst=there, into="node")
+    receiver[x] = 0
+    busy = receiver.compile(grow)
+    copy = oc.transfer(z, src=sender, dst=receiver, into="node")
     for n in range(10):
-        here[z] = n
+        sender[z] = n
         busy()
         copy()  # waits in its queue until the work above is done
-        here[z] = -1  # and so does this
-        assert np.all(there[z] == n)
+        sender[z] = -1  # and so does this
+        assert np.all(receiver[z] == n)
 
 
 def test_a_closed_context_waits_for_its_readers(backend):
-    here, there = (oc.Context(backend, device=n, queue="threaded") for n in range(2))
+    sender, receiver = (oc.Context(backend, device=n, queue="threaded") for n in range(2))
     x, grow = slow("y", 300, k=10)
     z = oc.placeholder("x", o=[500, 500])
-    there[x], here[z] = 0, 7
-    there.compile(grow)()
-    oc.transfer(z, src=here, dst=there, into="node")()
-    here.close()
-    assert np.all(there[z] == 7)
+    receiver[x], sender[z] = 0, 7
+    receiver.compile(grow)()
+    oc.transfer(z, src=sender, dst=receiver, into="node")()
+    sender.close()
+    assert np.all(receiver[z] == 7)
 
 
 def test_an_error_in_the_queue_leaves_what_was_to_be_written_uninitialized():
@@ -300,35 +300,35 @@ def test_whoever_finds_a_broken_queue_everything_that_waited_in_it_is_uninitiali
 
 
 def test_a_transfer_has_what_a_routine_has(contexts):
-    here, there = contexts(2)
+    sender, receiver = contexts(2)
     x = oc.placeholder("x", o=[1000])
-    here[x] = 1
-    copy = oc.transfer(x, src=here, dst=there, into="node")
+    sender[x] = 1
+    copy = oc.transfer(x, src=sender, dst=receiver, into="node")
     assert copy.inputs == copy.outputs == (x.value,) and copy.placements == {} and dict(copy.stages()) == {}
-    assert copy.name == copy.source() == f"transfer of x from {here} into node of {there}"
+    assert copy.name == copy.source() == f"transfer of x from {sender} into node of {receiver}"
     (row,) = copy.profile(calls=3).rows
     assert (row.name, row.calls, row.read_bytes, row.written_bytes) == ("x", 3, 4000, 4000)
-    assert there[x].sum() == 1000
+    assert receiver[x].sum() == 1000
 
 
 @pytest.mark.parametrize("queue", QUEUES)
 def test_a_reader_that_fails_does_not_break_who_writes_next(queue):
-    here, there = oc.Context("numpy", queue=queue), oc.Context("numpy", device=1, queue="threaded")
+    sender, receiver = oc.Context("numpy", queue=queue), oc.Context("numpy", device=1, queue="threaded")
     x = oc.placeholder("x", o=[2])
-    here[x] = there[x] = 1
-    there.synchronize()
+    sender[x] = receiver[x] = 1
+    receiver.synchronize()
     with oc.cd("inc") as code:
         x += 1
-    run, copy = here.compile(code), oc.transfer(x, src=here, dst=there, into="node")
+    run, copy = sender.compile(code), oc.transfer(x, src=sender, dst=receiver, into="node")
     go = threading.Event()
-    there.queue.submit(lambda: go.wait() and None)
-    there.queue.submit(lambda: 1 / 0)
+    receiver.queue.submit(lambda: go.wait() and None)
+    receiver.queue.submit(lambda: 1 / 0)
     copy()
     threading.Timer(0.05, go.set).start()
     run()
     run()
-    assert here[x].tolist() == [3, 3]
+    assert sender[x].tolist() == [3, 3]
     with pytest.raises(ZeroDivisionError):
-        there.synchronize()
+        receiver.synchronize()
     copy()
-    assert there[x].tolist() == [3, 3]
+    assert receiver[x].tolist() == [3, 3]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from loop_programs.race_detector import Claims
 from loop_programs.random_chains import Chain, chain
-from loop_programs.random_groups import Made, group, plain_plan, tiled_plan
+from loop_programs.random_groups import GroupSample, group, plain_plan, tiled_plan
 from loop_programs.random_schedules import drawn, sample
 
 from ocannl.base.errors import VerifyError
@@ -50,7 +50,7 @@ VECTORS = [Capabilities(vector_bytes=size) for size in (16, 32)]
 
 
 @cache
-def planned(seed: int) -> tuple[Made, Proc, Arrays]:
+def planned(seed: int) -> tuple[GroupSample, Proc, Arrays]:
     program = group(Random(seed))
     proc = program.proc(program.group.stmt())
     return program, proc, interpret(proc, program.arrays)

@@ -56,7 +56,7 @@ ITERATIONS = 600
 
 
 @dataclass(frozen=True)
-class Made:
+class GroupSample:
     """A group with the contents of its arrays."""
 
     group: FusionGroup
@@ -68,8 +68,8 @@ class Made:
         return Proc(name, self.bufs, (), (stmt,))
 
 
-def group(random: Random) -> Made:
-    return _Maker(random).made()
+def group(random: Random) -> GroupSample:
+    return _Maker(random).group_sample()
 
 
 def plain_plan(random: Random, group: FusionGroup) -> ScalarPlan:
@@ -110,24 +110,24 @@ def tiled_plan(random: Random, group: FusionGroup) -> TilePlan | None:
     outer = [s for s in group.syms if s is not vector and s not in tiled]
     across = random.choice([None, *tiled])
     order = [(s, 0) for s in random.sample(outer, len(outer))]
-    made = TilePlan((*order, *tiles), tuple(reduced), vector, lanes, vectors, across)
-    if can_reorder(group, made) and random.random() < 0.5:
-        made = _arranged(random, made)
-    packed = tuple([ref for ref in packable_operands(group, made) if random.random() < 0.3])
-    block = random.randint(1, reduced[0].extent + 1) if can_block(group, made) and random.random() < 0.3 else 0
-    made = replace(made, k_block=block, blocked_loops=random.randint(1, max(1, len(made.loops))))
-    packable = [ref for ref in packable_operands(group, made) if ref not in packed and panel_loops(ref, made)]
-    panels = tuple([ref for ref in packable if made.reduction_syms and random.random() < 0.5])
-    return replace(made, packed_operands=packed, panels=panels)
+    plan = TilePlan((*order, *tiles), tuple(reduced), vector, lanes, vectors, across)
+    if can_reorder(group, plan) and random.random() < 0.5:
+        plan = _arranged(random, plan)
+    packed = tuple([ref for ref in packable_operands(group, plan) if random.random() < 0.3])
+    block = random.randint(1, reduced[0].extent + 1) if can_block(group, plan) and random.random() < 0.3 else 0
+    plan = replace(plan, k_block=block, blocked_loops=random.randint(1, max(1, len(plan.loops))))
+    packable = [ref for ref in packable_operands(group, plan) if ref not in packed and panel_loops(ref, plan)]
+    panels = tuple([ref for ref in packable if plan.reduction_syms and random.random() < 0.5])
+    return replace(plan, packed_operands=packed, panels=panels)
 
 
 def _arranged(random: Random, plan: TilePlan) -> TilePlan:
     """The loops in any order, one of them in stretches of any length."""
     last = random.choice([*plan.tile_sizes.items()])
     before = [each for each in plan.loops if each != last]
-    made = replace(plan, loops=(*random.sample(before, len(before)), last))
-    some = [(sym, random.randint(1, turns + 1)) for sym, turns in made.trip_counts.items() if turns > 1]
-    return replace(made, strip=random.choice([None, *some]))
+    ordered = replace(plan, loops=(*random.sample(before, len(before)), last))
+    strips = [(sym, random.randint(1, turns + 1)) for sym, turns in ordered.trip_counts.items() if turns > 1]
+    return replace(ordered, strip=random.choice([None, *strips]))
 
 
 def with_scheduled_group(proc: Proc, group: FusionGroup, plan: Plan) -> Proc:
@@ -161,7 +161,7 @@ class _Maker:
         self.count += 1
         return f"{stem}{self.count}"
 
-    def made(self) -> Made:
+    def group_sample(self) -> GroupSample:
         random = self.random
         kept = self.syms(random.choice((0, 1, 1, 2, 2, 2, 3)), ITERATIONS)
         self.loops = kept
@@ -172,7 +172,7 @@ class _Maker:
         cond = self.guard(kept)
         tail = self.tail([Load(each.update.ref) for each in sums])
         made = FusionGroup(tuple([loop(s, ()) for s in kept]), cond, sums, tail)
-        return Made(made, tuple(self.bufs), self.arrays)
+        return GroupSample(made, tuple(self.bufs), self.arrays)
 
     # --- loops and indices ---
 
@@ -233,10 +233,10 @@ class _Maker:
         random = self.random
         if self.own and self.chance(0.15):
             return Load(random.choice(self.own))
-        known = [e for e in self.seen if all(s in self.loops for n in walk(e) if isinstance(n, Load)
+        operands = [e for e in self.seen if all(s in self.loops for n in walk(e) if isinstance(n, Load)
                                              for i in n.ref.indices for s in i.syms)]  # fmt: skip
-        if known and self.chance(0.3):
-            return random.choice(known)
+        if operands and self.chance(0.3):
+            return random.choice(operands)
         kind = random.choice(NARROW) if self.kind is float32 and self.chance(0.1) else self.kind
         at = [self.index() for _ in range(random.choice((0, 1, 1, 2, 2, 3)))]
         guards = TRUE
@@ -261,11 +261,11 @@ class _Maker:
     def number(self) -> Expr:
         return Const(self.random.choice((0, 1) if self.kind is bool_ else (0, 1, 2, 3)), self.kind)
 
-    def value(self, depth: int, known: list[Expr]) -> Expr:
+    def value(self, depth: int, operands: list[Expr]) -> Expr:
         random = self.random
         if depth == 0 or self.chance(0.15):
-            if known and self.chance(0.5):
-                return random.choice(known)
+            if operands and self.chance(0.5):
+                return random.choice(operands)
             if self.loops and self.kind not in (bool_, uint8) and self.chance(0.08):
                 return IndexValue(Affine.of(random.choice(self.loops)), self.kind)
             return self.number() if self.chance(0.1) else self.read()
@@ -273,9 +273,9 @@ class _Maker:
             cond = Cond((Affine.of(random.choice(self.loops)) - random.choice(self.loops),))
             if self.chance(0.5):
                 return When(cond, self.number(), self.number())
-            return When(cond, self.value(depth - 1, known), self.value(depth - 1, known))
+            return When(cond, self.value(depth - 1, operands), self.value(depth - 1, operands))
         op = BY_NAME[random.choice(LOGICAL if self.kind is bool_ else POINTWISE)]
-        return Apply(op, tuple([self.value(depth - 1, known) for _ in range(op.arity)]))
+        return Apply(op, tuple([self.value(depth - 1, operands) for _ in range(op.arity)]))
 
     def accumulator(self) -> Op:
         if self.kind is bool_:
@@ -292,15 +292,16 @@ class _Maker:
         cond = self.guard(self.loops)
         return Reduction(start, tuple([loop(s, ()) for s in reduced]), cond, Update(Ref(acc, ()), op, term))
 
-    def tail(self, known: list[Expr]) -> tuple[Let | Store | Update, ...]:
+    def tail(self, operands: list[Expr]) -> tuple[Let | Store | Update, ...]:
         out: list[Let | Store | Update] = []
         for ref in self.own:
             if self.chance(0.3):
-                let = Let(self.name("h"), self.value(1, known))
+                let = Let(self.name("h"), self.value(1, operands))
                 out.append(let)
-                known = [*known, Var(let.name, let.value.precision)]
-            value = self.value(self.random.choice((0, 1, 2)), known)
-            if known and self.chance(0.6):
-                value = Apply(self.random.choice((MAX, OR) if self.kind is bool_ else (ADD, SUB)), (known[-1], value))
+                operands = [*operands, Var(let.name, let.value.precision)]
+            value = self.value(self.random.choice((0, 1, 2)), operands)
+            if operands and self.chance(0.6):
+                operation = self.random.choice((MAX, OR) if self.kind is bool_ else (ADD, SUB))
+                value = Apply(operation, (operands[-1], value))
             out.append(Update(ref, self.accumulator(), value) if self.chance(0.3) else Store(ref, value))
         return tuple(out)

@@ -56,7 +56,7 @@ def total(
     return Assign(lhs, accum, clear, (Piece(over, at(*over[: len(lhs.dims)]), value, when),))
 
 
-def each(lhs: TNode, name: str, *args: TNode | float) -> Assign:
+def cellwise(lhs: TNode, name: str, *args: TNode | float) -> Assign:
     """An operation cell by cell."""
     over = loops(*lhs.dims)
     operands = (Read(arg, at(*over)) if isinstance(arg, TNode) else Number(arg) for arg in args)
@@ -152,7 +152,7 @@ def test_a_guarded_sum_writes_all_that_its_fill_wrote() -> None:
 def test_what_follows_on_a_sum() -> None:
     x, s, m, y = data("x", 3, 4), temp("s", 3), temp("m", 3), node("y", 3)
     assert (
-        fused(rows(s, x), each(m, "mul", s, 0.25), each(y, "sub", m, 1))
+        fused(rows(s, x), cellwise(m, "mul", s, 0.25), cellwise(y, "sub", m, 1))
         == """\
   for i_2 in 0..3:
     local acc: f32
@@ -166,14 +166,14 @@ def test_what_follows_on_a_sum() -> None:
 
 def test_what_is_kept_is_stored() -> None:
     x, s, y = data("x", 3, 4), node("s", 3), node("y", 3)
-    text = fused(rows(s, x), each(y, "tanh", s), asked=[s])
+    text = fused(rows(s, x), cellwise(y, "tanh", s), asked=[s])
     assert nests(text) == 1 and "s[i_2] = acc" in text and "y[i_2] = tanh(acc)" in text
 
 
 def test_what_others_read_is_stored() -> None:
     x, s, y, z = data("x", 3, 4), temp("s", 3), node("y", 3), node("z")
     (i,) = loops(3)
-    text = fused(rows(s, x), each(y, "tanh", s), total(z, (i,), Read(s, at(i))))
+    text = fused(rows(s, x), cellwise(y, "tanh", s), total(z, (i,), Read(s, at(i))))
     assert nests(text) == 2 and "s[i_2] = acc" in text and "tanh(acc)" in text and "+= s[" in text
 
 
@@ -198,7 +198,7 @@ def test_full_sums_have_a_group_of_one_cell() -> None:
     x, s, y = data("x", 5), temp("s"), node("y")
     (i,) = loops(5)
     assert (
-        fused(total(s, (i,), Read(x, at(i))), each(y, "tanh", s))
+        fused(total(s, (i,), Read(x, at(i))), cellwise(y, "tanh", s))
         == """\
   scope:
     local acc: f32
@@ -237,8 +237,8 @@ def test_adam_meets_each_weight_once() -> None:
         old, new = (apply("mul", Read(x, at(i)), Number(c)) for x, c in ((lhs, 0.5), (by, 0.5)))
         return total(lhs, (i,), apply("add", old, new), None)
 
-    means = (each(square, "mul", g, g), decayed(m, g), decayed(v, square))
-    text = fused(*means, each(root, "sqrt", v), each(ratio, "div", m, root), each(w, "sub", w, ratio))
+    means = (cellwise(square, "mul", g, g), decayed(m, g), decayed(v, square))
+    text = fused(*means, cellwise(root, "sqrt", v), cellwise(ratio, "div", m, root), cellwise(w, "sub", w, ratio))
     assert nests(text) == 1
     assert re.findall(r"^ +(\w+)\[\w+\] =", text, re.MULTILINE) == ["m", "v", "w"]
 
@@ -249,7 +249,7 @@ def test_updates_that_follow() -> None:
     (i,) = loops(3)
     added = total(g, (i,), Read(s, at(i)), clear=False)
     assert (
-        fused(rows(s, x), added, each(y, "tanh", g))
+        fused(rows(s, x), added, cellwise(y, "tanh", g))
         == """\
   for i_2 in 0..3:
     local acc: f32
@@ -263,7 +263,8 @@ def test_updates_that_follow() -> None:
 
 def test_a_cell_is_what_was_stored_last() -> None:
     x, t, y, z = data("x", 3), node("t", 3), node("y", 3), node("z", 3)
-    text = fused(each(t, "neg", x), each(y, "tanh", t), each(t, "mul", t, 2), each(z, "tanh", t), asked=[t])
+    stores = cellwise(t, "neg", x), cellwise(y, "tanh", t), cellwise(t, "mul", t, 2), cellwise(z, "tanh", t)
+    text = fused(*stores, asked=[t])
     assert nests(text) == 1 and text.count("t[i] =") == 2
 
 
@@ -297,7 +298,7 @@ def test_what_is_in_place_and_seen_elsewhere() -> None:
     x, y = node("x", 4, role=Role.PARAMETER), temp("y", 4)
     (i,) = loops(4)
     back = total(y, (i,), Read(x, at(-Affine.of(i) + 3)), None)
-    assert nests(fused(back, each(x, "neg", y))) == 2
+    assert nests(fused(back, cellwise(x, "neg", y))) == 2
 
 
 def test_guards_stay_apart() -> None:
@@ -307,7 +308,7 @@ def test_guards_stay_apart() -> None:
     assert nests(fused(rows(s, x), guarded)) == 2
     some, z = node("some", 4, role=Role.PARAMETER), node("z", 4)
     assert nests(fused(total(some, (i,), Number(1), None, Cond((Affine.of(i) - 1,)), clear=False),
-                       each(z, "neg", some))) == 2  # fmt: skip
+                       cellwise(z, "neg", some))) == 2  # fmt: skip
 
 
 def test_a_sum_over_sums_stays_apart() -> None:
@@ -319,22 +320,22 @@ def test_a_sum_over_sums_stays_apart() -> None:
 def test_either_moves_past_what_does_not_mind() -> None:
     x, s, y = data("x", 3, 4), temp("s", 3), node("y", 3)
     a, b, c = data("a", 3), node("b", 3), node("c", 3)
-    apart = each(b, "exp", a)
-    assert nests(fused(rows(s, x), apart, each(y, "tanh", s))) == 2
-    assert nests(fused(rows(s, x), apart, each(y, "add", s, b))) == 1  # after both
-    assert nests(fused(rows(s, x), each(c, "neg", y), each(y, "tanh", s))) == 2  # may not write before it is read
+    apart = cellwise(b, "exp", a)
+    assert nests(fused(rows(s, x), apart, cellwise(y, "tanh", s))) == 2
+    assert nests(fused(rows(s, x), apart, cellwise(y, "add", s, b))) == 1  # after both
+    assert nests(fused(rows(s, x), cellwise(c, "neg", y), cellwise(y, "tanh", s))) == 2  # no write before the read
 
 
 def test_neither_moves_past_what_minds() -> None:
     x, s, y = node("x", 3, 4, role=Role.PARAMETER), temp("s", 3), node("y", 3)
     (i, j), a, c = loops(3, 4), data("a", 3), node("c", 3)
     after = total(x, (i, j), Number(0), None)  # the sum stays above it, the sine of `c` below
-    text = fused(rows(s, x), after, each(c, "exp", a), total(node("z", 3), (i,), Read(x, at(i, 0)), None),
-                 each(y, "add", s, c))  # fmt: skip
+    text = fused(rows(s, x), after, cellwise(c, "exp", a), total(node("z", 3), (i,), Read(x, at(i, 0)), None),
+                 cellwise(y, "add", s, c))  # fmt: skip
     assert nests(text) >= 3 and text.index("acc +=") < text.index("x[i_3, j_2] = 0")
     w = node("w", 3, role=Role.PARAMETER)
-    swapped = fused(each(s, "neg", w), total(node("q", 3), (i,), Read(w, at(-Affine.of(i) + 2)), None),
-                    each(w, "tanh", s))  # fmt: skip
+    swapped = fused(cellwise(s, "neg", w), total(node("q", 3), (i,), Read(w, at(-Affine.of(i) + 2)), None),
+                    cellwise(w, "tanh", s))  # fmt: skip
     assert "w[-i_2+2]" in swapped
 
 
@@ -343,14 +344,14 @@ def test_writers_in_between_are_seen() -> None:
     x, t, y = data("x", 3), node("t", 3), node("y", 3)
     (i,) = loops(2)
     part = total(t, (i,), Number(7), None, clear=False)
-    text = fused(each(t, "neg", x), part, each(y, "tanh", t))
+    text = fused(cellwise(t, "neg", x), part, cellwise(y, "tanh", t))
     assert "tanh(t[" in text
 
 
 def test_a_group_has_no_more_arrays_than_memory_has_streams() -> None:
     xs = [data(f"x{n}", 3) for n in range(2 * machine.MAX_EPILOGUE_STREAMS)]
     sums = [xs[0], *(temp(f"t{n}", 3) for n in range(1, len(xs) - 1)), node("y", 3)]
-    code = [each(now, "add", before, x) for before, now, x in zip(sums, sums[1:], xs[1:], strict=False)]
+    code = [cellwise(now, "add", before, x) for before, now, x in zip(sums, sums[1:], xs[1:], strict=False)]
     for group in re.split(r"^  for", fused(*code), flags=re.MULTILINE)[1:]:
         assert 1 < len(set(re.findall(r"(\w+)\[", group))) <= machine.MAX_EPILOGUE_STREAMS
 
@@ -358,7 +359,7 @@ def test_a_group_has_no_more_arrays_than_memory_has_streams() -> None:
 def test_a_group_has_no_more_work_than_it_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     x = data("x", 3)
     nodes = [x, *(temp(f"t{n}", 3) for n in range(9)), node("y", 3)]
-    code = [each(now, "tanh", before) for before, now in pairwise(nodes)]
+    code = [cellwise(now, "tanh", before) for before, now in pairwise(nodes)]
     assert nests(fused(*code)) == 1
     monkeypatch.setattr(machine, "MAX_EPILOGUE_NODES", 10)
     assert nests(fused(*code)) > 1
@@ -366,26 +367,26 @@ def test_a_group_has_no_more_work_than_it_can_hold(monkeypatch: pytest.MonkeyPat
 
 def test_nothing_to_fuse_is_left_as_it_is() -> None:
     x, y = data("x", 3), node("y", 3)
-    proc = decide_placement(lower(each(y, "neg", x), "step"), {})
+    proc = decide_placement(lower(cellwise(y, "neg", x), "step"), {})
     assert judged(proc).body == proc.body
 
 
 def test_loops_that_never_turn() -> None:
     x, s, y = data("x", 0, 4), temp("s", 0), node("y", 0)
-    judged(decide_placement(lower(Seq((rows(s, x), each(y, "tanh", s))), "step"), {}))
+    judged(decide_placement(lower(Seq((rows(s, x), cellwise(y, "tanh", s))), "step"), {}))
     x, s, y = data("x", 4, 0), temp("s", 4), node("y", 4)
-    fused(rows(s, x, MUL), each(y, "tanh", s))
+    fused(rows(s, x, MUL), cellwise(y, "tanh", s))
 
 
 def test_a_cell_that_changes_has_its_old_value_elsewhere() -> None:
     """A scalar is in memory, too."""
     s, y, z = node("s", role=Role.PARAMETER), node("y"), node("z")
-    fused(total(y, (), Read(s, ()), None), each(s, "add", y, 1), total(z, (), Read(y, ()), None))
+    fused(total(y, (), Read(s, ()), None), cellwise(s, "add", y, 1), total(z, (), Read(y, ()), None))
 
 
 def test_what_nobody_reads_is_not_computed() -> None:
     x, s, y = data("x", 3, 4), temp("s", 3), node("y", 3, 4)
-    assert "acc" not in fused(rows(s, x), each(y, "neg", x))
+    assert "acc" not in fused(rows(s, x), cellwise(y, "neg", x))
 
 
 def test_a_fill_goes_with_the_last_reader_of_what_it_filled() -> None:

@@ -41,9 +41,9 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_of_chains(seeds: range, always: None) -> None:
     for seed in seeds[::3]:
         random = Random(seed)
-        made = chain(random)
-        lowered = lower(made.code, "step")
-        before = decide_placement(lowered, made.asked)
+        sample = chain(random)
+        lowered = lower(sample.code, "step")
+        before = decide_placement(lowered, sample.asked)
         names = (
             "inline_producers", "fuse_epilogues", "choose_layouts", "schedule", "eliminate_common_subexpressions"
         )  # fmt: skip
@@ -51,31 +51,31 @@ def test_rows_of_chains(seeds: range, always: None) -> None:
         after = {
             "alone": fuse_outer_loops(before, TARGET),
             "of what was fused": fuse_outer_loops(fuse_epilogues(before), TARGET),
-            f"without {sorted(some)}": optimize(lowered, made.asked, TARGET, without=some | {"allocate_memory"}),
+            f"without {sorted(some)}": optimize(lowered, sample.asked, TARGET, without=some | {"allocate_memory"}),
         }
-        wanted = evaluate(made.code, made.arrays, {}, {})
+        wanted = evaluate(sample.code, sample.arrays, {}, {})
         for name, proc in after.items():
             text = f"chain {seed}, {name}\n{print_proc(before)}\n{print_proc(proc)}\n"
             try:
                 verify(proc, "optimized")
-                got = interpret(proc, made.arrays, iteration_order=Random(seed))
+                got = interpret(proc, sample.arrays, iteration_order=Random(seed))
             except Exception as wrong:
                 raise AssertionError(f"{text}{wrong}") from wrong
             for node, array in got.items():
-                assert np.array_equal(array, wanted.get(node, made.arrays[node])), f"{text}{node}"
+                assert np.array_equal(array, wanted.get(node, sample.arrays[node])), f"{text}{node}"
 
 
 def test_rows_of_programs_of_every_kind(always: None) -> None:
     shared = 0
     for seed in range(200):
-        made = generate(Random(seed), 6)
+        sample = generate(Random(seed), 6)
         stages: dict[str, Proc] = {}
-        proc = optimize(lower(made.code, "step"), {}, TARGET, stages.__setitem__, frozenset({"allocate_memory"}))
+        proc = optimize(lower(sample.code, "step"), {}, TARGET, stages.__setitem__, frozenset({"allocate_memory"}))
         shared += len(stages["fuse_epilogues"].body) - len(stages["fuse_outer_loops"].body)
         verify(proc, "optimized")
-        wanted = evaluate(made.code, made.arrays, made.symbols, made.merged)
-        got = interpret(proc, made.arrays, {s: made.symbols[s] for s in proc.syms}, made.merged)
-        assert not difference(wanted, got, made.tolerance), f"{seed}\n{print_proc(proc)}"
+        wanted = evaluate(sample.code, sample.arrays, sample.symbols, sample.merged)
+        got = interpret(proc, sample.arrays, {s: sample.symbols[s] for s in proc.syms}, sample.merged)
+        assert not difference(wanted, got, sample.tolerance), f"{seed}\n{print_proc(proc)}"
     assert shared > 20
 
 
@@ -84,12 +84,12 @@ GRID = Capabilities(wants_schedule=False, wants_fusion_groups=True)
 
 def test_rows_of_chains_for_programs_of_a_grid(seeds: range) -> None:
     for seed in seeds[::3]:
-        made = chain(Random(seed))
-        wanted = evaluate(made.code, made.arrays, {}, {})
-        proc = optimize(lower(made.code, "step"), made.asked, GRID)
+        sample = chain(Random(seed))
+        wanted = evaluate(sample.code, sample.arrays, {}, {})
+        proc = optimize(lower(sample.code, "step"), sample.asked, GRID)
         verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
-        for node, array in interpret(proc, made.arrays).items():
-            want = wanted.get(node, made.arrays[node])
+        for node, array in interpret(proc, sample.arrays).items():
+            want = wanted.get(node, sample.arrays[node])
             assert np.array_equal(array, want), f"chain {seed}\n{print_proc(proc)}\n{node}"
 
 

@@ -66,22 +66,22 @@ def test_loops_that_chains_share(always: None) -> None:
     several = own = 0
     for seed in range(150):
         random = Random(seed)
-        made = chain(random, random.randint(4, 14))
+        sample = chain(random, random.randint(4, 14))
         without = frozenset(name for name in SOME if random.random() < 0.5)
         stages: dict[str, Proc] = {}
-        proc = optimize(lower(made.code, "step"), made.asked, TARGET, stages.__setitem__, without)
+        proc = optimize(lower(sample.code, "step"), sample.asked, TARGET, stages.__setitem__, without)
         several, own = several + merged(stages), own + local(stages)
         text = f"chain {seed} without {sorted(without)}\n{print_proc(proc)}\n"
         claims = Claims(seed)
         try:
             verify(proc, "placed")
-            got = interpret(proc, made.arrays, on_write=claims.watch, iteration_order=claims)
+            got = interpret(proc, sample.arrays, on_write=claims.watch, iteration_order=claims)
         except Exception as wrong:
             raise AssertionError(f"{text}{wrong}") from wrong
-        wanted = evaluate(made.code, made.arrays, {}, {})
+        wanted = evaluate(sample.code, sample.arrays, {}, {})
         assert not claims.races, f"{text}{claims.races}"
         for node, array in got.items():
-            assert np.array_equal(array, wanted.get(node, made.arrays[node])), f"{text}{node}"
+            assert np.array_equal(array, wanted.get(node, sample.arrays[node])), f"{text}{node}"
     assert several > 10
     assert own > 10
 
@@ -90,15 +90,16 @@ def test_loops_that_programs_of_every_kind_share(always: None) -> None:
     several = 0
     for seed in range(150):
         random = Random(seed)
-        made = generate(random, 6)
+        sample = generate(random, 6)
         without = frozenset(name for name in SOME if random.random() < 0.5)
         stages: dict[str, Proc] = {}
-        proc = optimize(lower(made.code, "step"), {}, TARGET, stages.__setitem__, without)
+        proc = optimize(lower(sample.code, "step"), {}, TARGET, stages.__setitem__, without)
         several += merged(stages)
         verify(proc, "placed")
-        wanted = evaluate(made.code, made.arrays, made.symbols, made.merged)
-        got = interpret(proc, made.arrays, {s: made.symbols[s] for s in proc.syms}, made.merged, iteration_order=random)
-        assert not difference(wanted, got, made.tolerance), f"{seed}\n{print_proc(proc)}"
+        wanted = evaluate(sample.code, sample.arrays, sample.symbols, sample.merged)
+        symbols = {s: sample.symbols[s] for s in proc.syms}
+        got = interpret(proc, sample.arrays, symbols, sample.merged, iteration_order=random)
+        assert not difference(wanted, got, sample.tolerance), f"{seed}\n{print_proc(proc)}"
     assert several > 3
 
 
@@ -107,19 +108,19 @@ def test_the_stack_of_an_iteration_is_bounded(always: None) -> None:
     batch, size, many = 8, 300, 12
     code: list[Comp] = []
     last = x = TNode("x", Role.PLACEHOLDER, lambda: (batch, size, size), lambda: float32)
-    made = []
+    nodes = []
     for n in range(many):
         b, i, j = (Sym(f"{name}{n}", 0, extent - 1) for name, extent in (("b", batch), ("i", size), ("j", size)))
         at = (Affine.of(b), Affine.of(i), Affine.of(j))
         turned = (Affine.of(b), Affine.of(j), Affine.of(i))
-        made.append(TNode(f"h{n}", Role.RESULT, lambda: (batch, size, size), lambda: float32))
+        nodes.append(TNode(f"h{n}", Role.RESULT, lambda: (batch, size, size), lambda: float32))
         value = Call(BY_NAME["tanh"], (Read(last, turned),))
-        code.append(Assign(made[-1], None, True, (Piece((b, i, j), at, value),)))
-        last = made[-1]
+        code.append(Assign(nodes[-1], None, True, (Piece((b, i, j), at, value),)))
+        last = nodes[-1]
     y = TNode("y", Role.RESULT, lambda: (batch, size, size), lambda: float32)
     b, i, j = (Sym(f"{name}_y", 0, extent - 1) for name, extent in (("b", batch), ("i", size), ("j", size)))
     at = (Affine.of(b), Affine.of(i), Affine.of(j))
-    total = fold(lambda one, other: Call(BY_NAME["add"], (one, other)), [Read(node, at) for node in made])
+    total = fold(lambda one, other: Call(BY_NAME["add"], (one, other)), [Read(node, at) for node in nodes])
     code.append(Assign(y, None, True, (Piece((b, i, j), at, total),)))
     without = frozenset({"fuse_outer_loops"})
     proc = optimize(lower(Seq(tuple(code)), "step"), {}, Capabilities(vector_bytes=64), without=without)
@@ -137,9 +138,9 @@ def test_a_copy_in_another_order_stays_outside() -> None:
     """In each turn it would go through all lines of what it copies."""
 
     def temporary(name: str, *dims: int) -> TNode:
-        made = TNode(name, Role.RESULT, lambda: dims, lambda: float32)
-        made.requested.set(Placement.TEMPORARY, "oc.virtual")
-        return made
+        temporary = TNode(name, Role.RESULT, lambda: dims, lambda: float32)
+        temporary.requested.set(Placement.TEMPORARY, "oc.virtual")
+        return temporary
 
     def put(to: TNode, value: Callable[[Sym, Sym], Value]) -> Assign:
         b, i = Sym("b", 0, 15), Sym("i", 0, 4095)

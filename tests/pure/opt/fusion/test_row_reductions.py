@@ -31,15 +31,15 @@ LATE = frozenset({
 })  # fmt: skip
 
 
-def taken(made: Chain) -> Proc:
+def taken(sample: Chain) -> Proc:
     """With every sum taken along that may be."""
-    proc = optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE)
+    proc = optimize(lower(sample.code, "step"), sample.asked, TARGET, without=LATE)
     return fuse_outer_loops(proc, TARGET, min_bytes_saved=0)
 
 
-def divided(made: Chain) -> Proc:
+def divided(sample: Chain) -> Proc:
     """With every sum divided that may be."""
-    return split_reductions(optimize(lower(made.code, "step"), made.asked, TARGET, without=LATE), min_iterations=1)
+    return split_reductions(optimize(lower(sample.code, "step"), sample.asked, TARGET, without=LATE), min_iterations=1)
 
 
 def carries(proc: Proc) -> bool:
@@ -51,16 +51,16 @@ def carries(proc: Proc) -> bool:
 def test_random_programs_compute_the_same(make: Callable[[Chain], Proc]) -> None:
     found = 0
     for seed in range(1500):
-        made = chain(Random(seed))
-        proc = make(made)
+        sample = chain(Random(seed))
+        proc = make(sample)
         if not carries(proc):
             continue
         found += 1
         proc = parallelize(proc, 1, 1)
         verify(proc, "optimized")
-        wanted = evaluate(made.code, made.arrays, {}, {})
-        for node, array in interpret(proc, made.arrays, iteration_order=Random(seed)).items():
-            want = wanted.get(node, made.arrays[node])
+        wanted = evaluate(sample.code, sample.arrays, {}, {})
+        for node, array in interpret(proc, sample.arrays, iteration_order=Random(seed)).items():
+            want = wanted.get(node, sample.arrays[node])
             assert np.array_equal(array, want), f"chain {seed}\n{print_proc(proc)}{node}\n{want}\n{array}"
     assert found > 20
 

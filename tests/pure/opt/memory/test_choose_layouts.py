@@ -44,14 +44,14 @@ def at_random(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_order_of_any_array(at_random: None) -> None:
     turned = copied = 0
     for seed in range(150):
-        made = chain(Random(seed))
+        sample = chain(Random(seed))
         without = EARLY | {"fuse_outer_loops"} | (frozenset() if seed % 2 else {"inline_producers", "fuse_epilogues"})
         stages: dict[str, Proc] = {}
-        proc = optimize(lower(made.code, "step"), made.asked, TARGET, stages.__setitem__, without)
+        proc = optimize(lower(sample.code, "step"), sample.asked, TARGET, stages.__setitem__, without)
         verify(proc, "optimized")
-        wanted, got = evaluate(made.code, made.arrays, {}, {}), interpret(proc, made.arrays)
+        wanted, got = evaluate(sample.code, sample.arrays, {}, {}), interpret(proc, sample.arrays)
         for node, array in got.items():
-            assert np.array_equal(array, wanted.get(node, made.arrays[node])), f"{seed}\n{print_proc(proc)}"
+            assert np.array_equal(array, wanted.get(node, sample.arrays[node])), f"{seed}\n{print_proc(proc)}"
         turned += sum(buf.strides != row_major(buf.shape) for buf in proc.bufs)
         before = stages["fuse_epilogues" if seed % 2 else "scatter_to_gather"]
         copied += len(stages["choose_layouts"].body) - len(before.body)
@@ -62,12 +62,12 @@ def test_any_order_of_any_array(at_random: None) -> None:
 def test_any_order_in_programs_of_every_kind(at_random: None) -> None:
     turned = 0
     for seed in range(150):
-        made = generate(Random(seed), 6)
-        proc = optimize(lower(made.code, "step"), {}, TARGET, None, EARLY)
+        sample = generate(Random(seed), 6)
+        proc = optimize(lower(sample.code, "step"), {}, TARGET, None, EARLY)
         verify(proc, "optimized")
-        wanted = evaluate(made.code, made.arrays, made.symbols, made.merged)
-        got = interpret(proc, made.arrays, {s: made.symbols[s] for s in proc.syms}, made.merged)
-        assert not difference(wanted, got, made.tolerance), f"{seed}\n{print_proc(proc)}"
+        wanted = evaluate(sample.code, sample.arrays, sample.symbols, sample.merged)
+        got = interpret(proc, sample.arrays, {s: sample.symbols[s] for s in proc.syms}, sample.merged)
+        assert not difference(wanted, got, sample.tolerance), f"{seed}\n{print_proc(proc)}"
         turned += sum(buf.strides != row_major(buf.shape) for buf in proc.bufs)
     assert turned > 20
 

@@ -149,15 +149,15 @@ def test_gradients(dtype):
         y = oc.einsum("hst; htd => hsd", oc.softmax(scores, "...|hst => ...|hs"), v)
         return train.grad_update((y * y).sum())
 
-    made = step().elaborate()
-    found = {node.label: node for node in nodes(made.comp)}
+    elaborated = step().elaborate()
+    found = {node.label: node for node in nodes(elaborated.comp)}
     arrays = {found[label]: normal(HEADS, 20, WIDTH, seed=n) for n, label in enumerate("qkv")}
-    grads = [node for node in nodes(made.comp) if node.label in ("q.grad", "k.grad", "v.grad")]
+    grads = [node for node in nodes(elaborated.comp) if node.label in ("q.grad", "k.grad", "v.grad")]
     assert len(grads) == 3, sorted(found)
-    wanted = evaluate(made.comp, arrays)
+    wanted = evaluate(elaborated.comp, arrays)
     stages = {}
-    asked = dict.fromkeys(grads, "kept") | dict(made.keep_reasons)
-    proc = optimize(lower(made.comp, "step"), asked, GRID, stages.__setitem__)
+    asked = dict.fromkeys(grads, "kept") | dict(elaborated.keep_reasons)
+    proc = optimize(lower(elaborated.comp, "step"), asked, GRID, stages.__setitem__)
     verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
     assert len(stages["online_softmax"].body) == len(stages["choose_layouts"].body) - 5
     got = interpret(proc, arrays)
@@ -214,12 +214,12 @@ def test_rows_that_are_longer_than_a_block(size, monkeypatch):
 
 def agrees(code, inputs, asked=()):
     """Whether the program computes what its code says; how many nests it has after the pass."""
-    made, stages = code.elaborate(), {}
-    asked = dict.fromkeys((each.node for each in asked), "kept") | dict(made.keep_reasons)
-    proc = optimize(lower(made.comp, "step"), asked, GRID, stages.__setitem__)
+    elaborated, stages = code.elaborate(), {}
+    asked = dict.fromkeys((each.node for each in asked), "kept") | dict(elaborated.keep_reasons)
+    proc = optimize(lower(elaborated.comp, "step"), asked, GRID, stages.__setitem__)
     verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
     arrays = {each.node: array for each, array in inputs.items()}
-    wanted = evaluate(made.comp, arrays)
+    wanted = evaluate(elaborated.comp, arrays)
     for node, array in interpret(proc, arrays).items():
         np.testing.assert_allclose(array, wanted.get(node, arrays.get(node)), rtol=1e-5, atol=1e-6, err_msg=node.label)
     return len(nests(stages["online_softmax"]))

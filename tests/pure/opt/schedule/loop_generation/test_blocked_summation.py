@@ -73,19 +73,19 @@ def product(m: int, n: int, terms: int) -> tuple[FusionGroup, tuple[Sym, Sym, Sy
 
     term = Apply(BY_NAME["mul"], (Load(cell(x, i, k)), Load(cell(w, k, j))))
     reduction = Reduction(Const(0, float32), (loop(k, ()),), TRUE, Update(acc, ADD, term))
-    made = FusionGroup((loop(i, ()), loop(j, ())), TRUE, (reduction,), (Store(cell(y, i, j), Load(acc)),))
-    return made, (i, j, k), (x, w, y)
+    group = FusionGroup((loop(i, ()), loop(j, ())), TRUE, (reduction,), (Store(cell(y, i, j), Load(acc)),))
+    return group, (i, j, k), (x, w, y)
 
 
 def test_cache_blocks_do_not_change_the_sum() -> None:
-    made, (i, j, k), bufs = product(4, 8, 500)
-    proc = Proc("step", bufs, (), (made.stmt(),))
+    group, (i, j, k), bufs = product(4, 8, 500)
+    proc = Proc("step", bufs, (), (group.stmt(),))
     numbers = np.random.default_rng(0)
     arrays = {b.node: numbers.normal(size=b.shape).astype("f4") for b in bufs if b.node is not None}
     plan = TilePlan(((j, 4), (i, 4)), (k,), j, 4, 1)
     results = []
     for size in (0, 1, 100, 170, 260, 499):
-        scheduled = with_scheduled_group(proc, made, replace(plan, k_block=size))
+        scheduled = with_scheduled_group(proc, group, replace(plan, k_block=size))
         verify(scheduled, "optimized")
         results.append(interpret(scheduled, arrays)[bufs[2].node])
     assert all(np.array_equal(result, results[0]) for result in results)
@@ -94,8 +94,8 @@ def test_cache_blocks_do_not_change_the_sum() -> None:
 
 
 def test_only_sums_of_floating_point_numbers_are_divided() -> None:
-    made, (_, _, k), _ = product(1, 1, 500)
-    (reduction,) = made.reductions
+    group, (_, _, k), _ = product(1, 1, 500)
+    (reduction,) = group.reductions
     assert len(summation_blocks(reduction, [k], 94, Namer()).levels) == 2
     largest = replace(reduction, update=replace(reduction.update, op=MAX))
     counter = Ref(local_buffer("n", int32, ()), ())
@@ -105,12 +105,12 @@ def test_only_sums_of_floating_point_numbers_are_divided() -> None:
 
 
 def test_the_work_of_blocks_is_that_of_their_loops() -> None:
-    made, (_, _, k), _ = product(1, 1, 500)
+    group, (_, _, k), _ = product(1, 1, 500)
     blocks = divide_loops([k], 94, Namer())
     (outer,), (inner,) = blocks.levels
     _, size = blocks.strips[inner]
     assert (outer.extent, size) == (ceil(500 / size), size)
-    proc = Proc("step", (), (), (made.stmt(),))
-    plan = TilePlan(((made.syms[0], 0), (made.syms[1], 1)), (k,), made.syms[1], 1, 1)
-    blocked = with_scheduled_group(proc, made, plan)
-    assert stmt_work(blocked.body[0]) < 3 * stmt_work(made.stmt())
+    proc = Proc("step", (), (), (group.stmt(),))
+    plan = TilePlan(((group.syms[0], 0), (group.syms[1], 1)), (k,), group.syms[1], 1, 1)
+    blocked = with_scheduled_group(proc, group, plan)
+    assert stmt_work(blocked.body[0]) < 3 * stmt_work(group.stmt())

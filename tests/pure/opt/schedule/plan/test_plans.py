@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from loop_programs.random_groups import Made, group, plain_plan, tiled_plan, with_scheduled_group
+from loop_programs.random_groups import GroupSample, group, plain_plan, tiled_plan, with_scheduled_group
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
@@ -23,7 +23,7 @@ from ocannl.opt.schedule.plan import Plan, TilePlan, model_plan
 TARGETS = [Capabilities(vector_bytes=size, vector_registers=16 * (1 + size // 64)) for size in (0, 16, 32, 64)]
 
 
-def plans(random: Random, sample: Made) -> list[Plan]:
+def plans(random: Random, sample: GroupSample) -> list[Plan]:
     model_plans = [model_plan(sample.group, target) for target in TARGETS]
     tiles = [tiled_plan(random, sample.group) for _ in range(3)]
     return [*model_plans, plain_plan(random, sample.group), *(tile for tile in tiles if tile is not None)]
