@@ -63,9 +63,13 @@ def _header(arrays: Mapping[str, Array], metadata: Mapping[str, str], alignment:
     for name, array in arrays.items():
         start, end = end, end + array.nbytes
         table[name] = {"dtype": _TYPE_NAMES[array.dtype], "shape": array.shape, "data_offsets": (start, end)}
-    text = json.dumps(table, separators=(",", ":")).encode()
+    text = _json(table)
     length = -(-(LENGTH_BYTES + len(text)) // alignment) * alignment - LENGTH_BYTES
     return length.to_bytes(LENGTH_BYTES, "little") + text.ljust(length)
+
+
+def _json(table: Any) -> bytes:
+    return json.dumps(table, separators=(",", ":")).encode()
 
 
 def _bytes_of(array: Array) -> Array:
@@ -149,7 +153,12 @@ class TensorFile:
         return array
 
     def read_verified(self) -> dict[str, Array]:
-        """Reads all tensors. Raises: CheckpointError if they do not agree with the digest."""
+        """Reads all tensors. Raises: CheckpointError if they do not agree with the digest, or if the header is written
+        otherwise than `write` does."""
+        with open(self.path, "rb") as file:
+            header = file.read(int.from_bytes(file.read(LENGTH_BYTES), "little"))
+        if _json(json.loads(header)).ljust(len(header)) != header:
+            raise CheckpointError(f"{self.path} is damaged: its header is not as oc.save writes it")
         metadata = {name: text for name, text in self.metadata.items() if name != DIGEST}
         arrays = {name: self.read(name) for name in self.types}
         with digesting(arrays, metadata, _processors()) as digest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from math import isnan
 from time import perf_counter
 from typing import Any
 
@@ -42,9 +43,8 @@ class TrainingLoop:
         while not is_complete:
             count, started = min(self._chunk, CAPACITY - self.pending, self._until_save()), perf_counter()
             done = 0
-            for symbols in islice(iterator, count):
+            for done, symbols in enumerate(islice(iterator, count), 1):  # noqa: B007, counted in fewer instructions
                 step(**symbols)
-                done += 1
             now = perf_counter()
             self.seconds += now - started
             self.pending += done
@@ -76,18 +76,19 @@ class TrainingLoop:
         """Reads the losses of steps since the last reading. Raises: DataError if one is NaN."""
         started = perf_counter()
         if self.pending:
-            self.losses += self.history.last(self.ctx, self.pending)
-            self._check(len(self.losses) - self.pending)
+            losses = self.history.last(self.ctx, self.pending)
+            first = len(self.losses)
+            self.losses += losses
+            if any(map(isnan, losses)):
+                self._refuse_nan(first + next(n for n, loss in enumerate(losses) if isnan(loss)))
             self.pending = 0
             self.report(len(self.losses), {"loss": self.losses[-1], **metrics})
         self._last_read = perf_counter()
         self.seconds += self._last_read - started
 
-    def _check(self, first: int) -> None:
-        for number in range(first, len(self.losses)):
-            if self.losses[number] != self.losses[number]:
-                before = f", after {self.losses[number - 1]:g} in the step before" if number else ""
-                raise DataError(
-                    f"the loss `{self.label}` is NaN in step {number + 1}{before}"
-                    "\n  fix  with oc.settings(check_numbers=True): around the training names the node where NaN begins"
-                )
+    def _refuse_nan(self, number: int) -> None:
+        before = f", after {self.losses[number - 1]:g} in the step before" if number else ""
+        raise DataError(
+            f"the loss `{self.label}` is NaN in step {number + 1}{before}"
+            "\n  fix  with oc.settings(check_numbers=True): around the training names the node where NaN begins"
+        )

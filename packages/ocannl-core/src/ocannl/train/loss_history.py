@@ -43,4 +43,5 @@ class LossHistory:
     def last(self, ctx: Context, count: int) -> list[float]:
         """The losses of the last steps, at most `CAPACITY` of them."""
         end = int(ctx[self._slot])
-        return [float(loss) for loss in np.roll(ctx[self._losses], -end)[CAPACITY - count :]]
+        losses: list[float] = np.roll(ctx[self._losses], -end)[CAPACITY - count :].tolist()
+        return losses
