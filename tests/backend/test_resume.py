@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +75,37 @@ def test_resumed_runs_equal_uninterrupted_ones(backend: str, stop: int, every: i
         np.testing.assert_array_equal(seen[name], value, err_msg=name)
 
 
+KILLED = """
+import os, random, signal, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from test_resume import run
+path, rng = Path(sys.argv[2]), random.Random(int(sys.argv[3]))
+began = time.perf_counter()
+expected = run("numpy", None, None)
+seconds = time.perf_counter() - began
+for _ in range(8):
+    child = os.fork()
+    if not child:
+        run("numpy", path, None, 1)
+        os._exit(0)
+    time.sleep(rng.random() * seconds)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+seen = run("numpy", path, None, 1)
+assert all((seen[name] == value).all() for name, value in expected.items())
+assert os.listdir(path.parent) == [path.name]
+"""
+
+
+@pytest.mark.slow
+def test_runs_that_are_killed_equal_uninterrupted_ones(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(tmp_path / "run"), str(seed)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert not ended.returncode, f"seed {seed}: {ended.stderr}"
+
+
 @pytest.mark.parametrize("kind", ["symbol", "list"])
 def test_symbols_and_lists_continue_in_their_order(kind: str, tmp_path: Path) -> None:
     def losses(epochs: int, path: Path | None) -> list[float]:
@@ -91,6 +125,23 @@ def test_symbols_and_lists_continue_in_their_order(kind: str, tmp_path: Path) ->
     path = tmp_path / "run.safetensors"
     whole = losses(4, None)
     assert losses(2, path) + losses(4, path) == whole and losses(4, path) == []
+
+
+def test_checkpoints_are_written_in_the_background(tmp_path: Path) -> None:
+    def fit(epochs: int, folder: Path) -> Any:
+        w = oc.param("w", np.ones(100_000, "f4"))
+        loss = (w * w).sum()
+        checkpoints = train.Checkpoints(folder / "run", every=2, background=True)
+        with oc.Context("numpy") as ctx:
+            train.fit(ctx, loss, train.sgd(loss, 0.1), [{}] * 5, epochs=epochs, checkpoint=checkpoints)
+            return ctx[w]
+
+    whole = fit(4, tmp_path)
+    (other := tmp_path / "other").mkdir()
+    fit(2, other)
+    np.testing.assert_array_equal(fit(4, other), whole)
+    with pytest.raises(oc.CheckpointError, match="cannot be written"):
+        fit(1, tmp_path / "none")
 
 
 def test_files_of_other_runs_are_refused(tmp_path: Path) -> None:

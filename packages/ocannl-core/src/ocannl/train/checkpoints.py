@@ -11,7 +11,7 @@ from typing import Any
 from ocannl.base.errors import ArgumentError, CheckpointError
 from ocannl.base.traceback_filtering import public_class
 from ocannl.checkpoint.loading import load
-from ocannl.checkpoint.saving import save
+from ocannl.checkpoint.saving import Saving, save
 from ocannl.runtime.context import Context
 from ocannl.runtime.routine import Routine
 from ocannl.train.batches import Batches
@@ -21,11 +21,12 @@ from ocannl.train.batches import Batches
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
     """Where and how often `train.fit` saves: after each epoch, and, with `every`, after this number of steps. The last
-    `keep` files are kept."""
+    `keep` files are kept. With `background` a thread writes them while the training continues."""
 
     path: str | PathLike[str]
     every: int | None = None
     keep: int = 1
+    background: bool = False
 
     def __post_init__(self) -> None:
         every = self.every
@@ -52,6 +53,7 @@ class TrainingState:
         parts = {f"callback_{n}": c for n, c in enumerate(callbacks) if hasattr(c, "checkpoint_parts")}
         self._contents: Any = {"step": step, **parts} if parts else step
         self._batches = batches if isinstance(batches, Batches) else None
+        self._saving: Saving | None = None
 
     @property
     def every(self) -> int | None:
@@ -74,5 +76,13 @@ class TrainingState:
     def save(self, progress: Progress) -> None:
         numbers = {"epoch": progress.epoch, "batch": progress.batch, "steps": progress.steps}
         data = {"progress": numbers, "batches": None if self._batches is None else self._batches.position}
-        path, keep = self._checkpoints.path, self._checkpoints.keep
-        save(path, self._ctx, self._contents, step=progress.steps, data=data, keep=keep)
+        self.wait()
+        path, keep, background = self._checkpoints.path, self._checkpoints.keep, self._checkpoints.background
+        self._saving = save(
+            path, self._ctx, self._contents, step=progress.steps, data=data, keep=keep, background=background
+        )
+
+    def wait(self) -> None:
+        """Waits for the file that is being written. Raises: CheckpointError if it could not be."""
+        if self._saving is not None:
+            self._saving.wait()

@@ -198,6 +198,8 @@ def fit(
             if any(answer is True for answer in answers):
                 break
         loop.read(watched[-1] if watched else {})
+    if state is not None:
+        state.wait()
     if not loop.losses and not start.steps:
         raise CodeError("there are no batches to train on")
     step_seconds = loop.seconds / max(1, len(loop.losses))
