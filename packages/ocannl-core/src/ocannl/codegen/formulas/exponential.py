@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.codegen.formula_ir import ROUND_MAGIC, Formula, TracedValue, clip, fma, formula, polynomial, scale
+from ocannl.codegen.formula_ir import ROUND_MAGIC, Formula, TracedValue, fma, formula, polynomial, scale, where
 
 LOG2_E = 1.4426950408889634
 LN2 = 0.6931471805599453
@@ -25,10 +25,11 @@ def exp(x: TracedValue) -> TracedValue:
 
     x = n ln 2 + r with |r| <= ln(2) / 2; e**r is a polynomial of degree 6 with error 2**-28.
     """
-    x = clip(x, -104.0, 89.0)  # the result is zero or infinity outside
+    is_zero = x < -104.0
+    x = _reduced_range(x, is_zero, 89.0)
     n = fma(x, LOG2_E, ROUND_MAGIC) - ROUND_MAGIC
     r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x))
-    return scale(polynomial(r, *EXP_COEFFICIENTS), n)
+    return where(is_zero, 0.0, scale(polynomial(r, *EXP_COEFFICIENTS), n))
 
 
 def exp2(x: TracedValue) -> TracedValue:
@@ -36,9 +37,16 @@ def exp2(x: TracedValue) -> TracedValue:
 
     x = n + r with |r| <= 1/2; 2**r is a polynomial of degree 6 with error 2**-28.
     """
-    x = clip(x, -151.0, 129.0)
+    is_zero = x < -151.0
+    x = _reduced_range(x, is_zero, 129.0)
     n = x + ROUND_MAGIC - ROUND_MAGIC
-    return scale(polynomial(x - n, *EXP2_COEFFICIENTS), n)
+    return where(is_zero, 0.0, scale(polynomial(x - n, *EXP2_COEFFICIENTS), n))
+
+
+def _reduced_range(x: TracedValue, is_zero: TracedValue, high: float) -> TracedValue:
+    """Clamps from above where the result is infinite, and returns 0 where it is zero, as for masked scores of attention:
+    processors take a hundred cycles for a multiplication that underflows. NaN is preserved."""
+    return where(is_zero, 0.0, x.apply("min", x, high))
 
 
 EXP: Formula = formula(exp)
