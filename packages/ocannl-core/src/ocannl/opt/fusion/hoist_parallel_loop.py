@@ -14,7 +14,7 @@ from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import group_of
 from ocannl.opt.analysis.loop_distribution import AccessSummary, partition_for_shared_loop, strides_without_axis
-from ocannl.opt.analysis.nests import bound_names
+from ocannl.opt.analysis.nests import bound_names, is_parallel_loop
 from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
 from ocannl.opt.schedule.plan.cost_model import Strides, best_tile
@@ -28,7 +28,8 @@ def hoist_parallel_loop(
     min_bytes: int | None = None,
     max_slowdown: float | None = None,
 ) -> Proc:
-    """Hoists the parallel loop that most nests can share. In this example `min_bytes` is 4096:
+    """Hoists the parallel loop that most nests can share, then repeatedly that of the nests which are left. In this
+    example `min_bytes` is 4096:
 
         proc step                                   proc step
           x : f32[16,64]  in                          x : f32[16,64]  in
@@ -52,6 +53,16 @@ def hoist_parallel_loop(
     min_trip_count = machine.MIN_HOISTED_TRIPS if min_trip_count is None else min_trip_count
     min_bytes = machine.MIN_HOISTED_BYTES if min_bytes is None else min_bytes
     max_slowdown = machine.MAX_HOISTING_SLOWDOWN if max_slowdown is None else max_slowdown
+    hoisted: Proc | None = proc
+    while hoisted is not None:
+        proc, hoisted = hoisted, _hoist_shared_loop(hoisted, capabilities, min_trip_count, min_bytes, max_slowdown)
+    return proc
+
+
+def _hoist_shared_loop(
+    proc: Proc, capabilities: Capabilities, min_trip_count: int, min_bytes: int, max_slowdown: float
+) -> Proc | None:
+    """Hoists the parallel loop that most of the other nests can share; None if there is no profitable one."""
     nests = [_Nest(stmt, _perfect_loops(stmt), memory_accesses((stmt,))) for stmt in proc.body]
     summaries = [AccessSummary(nest.accesses) for nest in nests]
     nest_of_symbol = {loop.sym: position for position, nest in enumerate(nests) for loop in nest.loops}
@@ -77,19 +88,19 @@ def hoist_parallel_loop(
                 for buf, strides in _contracted_strides(summaries, loop_symbols).items()
             }
             return replace_buffers(replace(proc, body=tuple(body)), relaid)
-    return proc
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Nest:
     stmt: Stmt
-    loops: tuple[For, ...]  # perfectly nested
+    loops: tuple[For, ...]  # perfectly nested; none in nests whose loop is hoisted
     accesses: list[Access]
 
 
 def _perfect_loops(stmt: Stmt) -> tuple[For, ...]:
     loops: list[For] = []
-    while isinstance(stmt, For) and is_full(stmt) and stmt.mode is Mode.SERIAL:
+    while isinstance(stmt, For) and is_full(stmt) and stmt.mode is Mode.SERIAL and not is_parallel_loop(stmt):
         loops.append(stmt)
         if len(stmt.body) != 1:
             break

@@ -309,8 +309,10 @@ def _alternative_layouts(buf: Buf, layouts: Layouts) -> list[Strides]:
 
 @lru_cache(maxsize=1 << 10)
 def _candidate_layouts(shape: tuple[int, ...]) -> list[Strides]:
-    """Returns a layout for each choice of the innermost axis."""
-    return list(dict.fromkeys(_innermost(shape, axis) for axis, size in enumerate(shape) if size > 1))
+    """Returns a layout for each choice of the innermost axis, the last axes first: of layouts that are about equally
+    fast, the search keeps the first, which leaves outer axes to the threads."""
+    axes = [axis for axis in reversed(range(len(shape))) if shape[axis] > 1]
+    return list(dict.fromkeys(_innermost(shape, axis) for axis in axes))
 
 
 def _copy(source: Buf, target: Buf, names: Namer) -> Stmt:

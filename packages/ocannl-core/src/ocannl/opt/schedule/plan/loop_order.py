@@ -15,7 +15,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.access_cost import copy_cycles, line_cycles, tile_runs
-from ocannl.opt.schedule.plan.packing import can_block, panel_loops, with_cache_blocks
+from ocannl.opt.schedule.plan.packing import can_block, packable_operands, panel_loops, with_cache_blocks
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
 
 LoopOrder = tuple[tuple[Sym, int], ...]
@@ -32,7 +32,8 @@ def order_loops(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
     are significant."""
     if plan.transposed_loop is not None and not group.reductions:
         return _order_transpose(group, plan)
-    default = with_default_blocks(group, plan, cpu)
+    packable = frozenset(packable_operands(group, plan))
+    default = _with_default_blocks(group, plan, cpu, packable)
     trip_counts = plan.trip_counts
     if not can_reorder(group, plan) or not 2 <= len(trip_counts) <= machine.MAX_PERMUTED_LOOPS:
         return default
@@ -40,7 +41,8 @@ def order_loops(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
     default_cost = _waiting_cycles(group, default, cpu)
     if default_cost < machine.MIN_LOOP_ORDER_SAVING * cycles:
         return default
-    costs = ((_waiting_cycles(group, candidate, cpu), candidate) for candidate in _candidates(group, plan, cpu))
+    candidates = _candidates(group, plan, cpu, packable)
+    costs = ((_waiting_cycles(group, candidate, cpu), candidate) for candidate in candidates)
     best_cost, best = min(costs, key=lambda cost: cost[0], default=(default_cost, default))
     is_significant = default_cost - best_cost > machine.MIN_LOOP_ORDER_SAVING * cycles
     return best if is_significant and best_cost < machine.MAX_LOOP_ORDER_COST_RATIO * default_cost else default
@@ -48,17 +50,22 @@ def order_loops(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
 
 def with_default_blocks(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
     """Returns the plan with cache blocks inside its outermost loop, of which threads take iterations."""
-    return min(_blocked(group, plan, cpu), key=lambda candidate: _waiting_cycles(group, candidate, cpu), default=plan)
+    return _with_default_blocks(group, plan, cpu, frozenset(packable_operands(group, plan)))
 
 
-def _blocked(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> Iterator[TilePlan]:
+def _with_default_blocks(group: FusionGroup, plan: TilePlan, cpu: Cpu, packable: frozenset[Ref]) -> TilePlan:
+    blocked = _blocked(group, plan, cpu, packable)
+    return min(blocked, key=lambda candidate: _waiting_cycles(group, candidate, cpu))
+
+
+def _blocked(group: FusionGroup, plan: TilePlan, cpu: Cpu, packable: frozenset[Ref]) -> Iterator[TilePlan]:
     """Yields the plan with cache blocks around each number of inner loops."""
     loops = len(plan.loops) - (plan.strip is None)
     if not can_block(group, plan) or not loops:
         yield plan
         return
     for blocked_loops in range(loops, 0, -1):
-        yield with_cache_blocks(group, plan, cpu, blocked_loops)
+        yield with_cache_blocks(group, plan, cpu, blocked_loops, packable)
 
 
 def _order_transpose(group: FusionGroup, plan: TilePlan) -> TilePlan:
@@ -180,7 +187,7 @@ def _cache_fill_bytes(operands: Sequence[_Operand], order: LoopOrder, cache_byte
     return sum(filled)
 
 
-def _candidates(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> Iterator[TilePlan]:
+def _candidates(group: FusionGroup, plan: TilePlan, cpu: Cpu, packable: frozenset[Ref]) -> Iterator[TilePlan]:
     """Yields plans with permuted and strip-mined loops whose outermost loop is long enough to be parallelized."""
     trip_counts = plan.trip_counts
     min_trip_count = min(machine.MIN_OUTER_TRIPS, next(iter(trip_counts.values())))
@@ -189,9 +196,9 @@ def _candidates(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> Iterator[TilePl
             continue
         candidate = replace(plan, loops=loops)
         if trip_counts[loops[0][0]] >= min_trip_count:
-            yield from _blocked(group, candidate, cpu)
+            yield from _blocked(group, candidate, cpu, packable)
         for strip_sym, _ in loops[1:]:
             for size in machine.STRIP_SIZES:
                 strips = -(-trip_counts[strip_sym] // size)
                 if min_trip_count <= strips and 1 < strips < trip_counts[strip_sym]:
-                    yield from _blocked(group, replace(candidate, strip=(strip_sym, size)), cpu)
+                    yield from _blocked(group, replace(candidate, strip=(strip_sym, size)), cpu, packable)

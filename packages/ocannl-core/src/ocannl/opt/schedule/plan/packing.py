@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import prod
 
@@ -20,7 +20,8 @@ from ocannl.opt.schedule.plan.register_tiles import TilePlan
 
 
 def packable_operands(group: FusionGroup, plan: TilePlan) -> Iterator[Ref]:
-    """Yields the operands that are always in bounds, whatever the guards, and that the group does not write."""
+    """Yields the operands that are always in bounds, whatever the guards, and that the group does not write; equal for
+    all orders of the loops."""
     if not group.reductions or plan.vector not in plan.tile_sizes or not group.cond.is_true:
         return
     (reduction,) = group.reductions
@@ -43,10 +44,12 @@ def can_block(group: FusionGroup, plan: TilePlan) -> bool:
     return bool(group.reductions and over_outputs and len(plan.tile_sizes) > 1 and group.cond.is_true)
 
 
-def with_cache_blocks(group: FusionGroup, plan: TilePlan, cpu: Cpu, blocked_loops: int) -> TilePlan:
+def with_cache_blocks(
+    group: FusionGroup, plan: TilePlan, cpu: Cpu, blocked_loops: int, packable: Collection[Ref]
+) -> TilePlan:
     """Returns the plan with cache blocks around its innermost `blocked_loops` loops.
 
-    Operands that several tiles of a block read from scattered lines are copied to panels. The outermost reduction loop
+    Operands in `packable` that several tiles of a block read from scattered lines are copied to panels. The outermost reduction loop
     is blocked so that what the tiles of a block share stays in the private cache; it is not blocked if blocks had less
     than `MIN_REDUCTION_PER_BLOCK` terms or were shared by less than `MIN_OPERAND_REUSE` tiles. The order of summation
     does not change.
@@ -56,7 +59,6 @@ def with_cache_blocks(group: FusionGroup, plan: TilePlan, cpu: Cpu, blocked_loop
     plan = replace(plan, blocked_loops=blocked_loops, panels=(), k_block=0)
     (reduction,) = group.reductions
     shared = [ref for ref in dict.fromkeys(loads(reduction.update.value)) if panel_loops(ref, plan)]
-    packable = set(packable_operands(group, plan))
     panels = tuple([ref for ref in shared if ref in packable and _is_panel_profitable(ref, plan, cpu)])
     k, *inner_syms = plan.reduction_syms
     limit = min(cpu.l2.size_bytes // machine.BLOCK_CACHE_DIVISOR, machine.MAX_PANEL_BYTES)
