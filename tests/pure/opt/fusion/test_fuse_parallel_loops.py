@@ -12,6 +12,7 @@ import pytest
 from loop_programs.race_detector import Claims
 from loop_programs.random_chains import chain
 
+import ocannl as oc
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Assign, Call, Comp, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
@@ -177,6 +178,20 @@ def test_what_a_turn_hands_on_lies_side_by_side() -> None:
     assert all(map(is_parallel_loop, after.body))
     assert [buf.strides for buf in after.bufs if buf.space is MemorySpace.ARENA] == [(64, 1)]
     verify(after, "optimized")
+
+
+def test_nests_before_and_after_a_sum_share_a_loop_on_each_side(always: None) -> None:
+    """As those of the forward and the backward pass, between which the loss is a sum over the batch."""
+    x = oc.placeholder("x", b=[8], o=[6])
+    second = oc.exp(oc.exp(x))
+    centered = second - second.mean()
+    code = (oc.exp(centered) * centered).forward.elaborate().comp
+    proc = hoist_parallel_loop(decide_placement(lower(code, "step"), {}), Capabilities(vector_bytes=64))
+    verify(proc, "optimized")
+    assert [is_parallel_loop(stmt) for stmt in proc.body] == [True] * 2 + [False] * 3 + [True] * 3
+    fused = fuse_parallel_loops(proc)
+    verify(fused, "optimized")
+    assert sum(isinstance(stmt, For) and len(stmt.body) > 1 for stmt in fused.body) == 2, print_proc(fused)
 
 
 def test_a_loop_that_cannot_share_keeps_its_symbol() -> None:

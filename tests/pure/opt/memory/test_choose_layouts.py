@@ -118,3 +118,8 @@ def test_arrays_of_gathers_keep_their_layout() -> None:
     bufs = stages["choose_layouts"].bufs if "choose_layouts" in stages else stages["scatter_to_gather"].bufs
     temporaries = [buf for buf in bufs if buf.shape == (300, 256, 16)]
     assert temporaries and all(buf.strides == row_major(buf.shape) for buf in temporaries)
+
+
+def test_orders_that_leave_the_outer_axis_to_the_threads_are_tried_first() -> None:
+    """They win if others are not clearly faster."""
+    assert [strides[0] == max(strides) for strides in module._candidate_layouts((16, 4, 64))] == [True, True, False]

@@ -137,6 +137,8 @@ MIN_WORK_PER_EXPANDED_CELL = 8  # operations of a distributed nest per cell of i
 MAX_REDUCTION_PARTS = 64  # parts of a split reduction; independent of the number of threads
 MIN_REDUCTION_PARTS = 8  # parts of a split reduction; fewer do not occupy the threads
 MIN_SPLIT_ITERATIONS = 1 << 20  # trip count of a reduction to split; shorter ones finish before threads have started
+MIN_BYTES_PER_PARTIAL_SUM = 2  # bytes of operands per byte of partial sums, which are written and read again
+MIN_SPLIT_OPERAND_BYTES = 1 << 18  # of a split product; what other threads have written travels between their caches
 MIN_BYTES_SAVED = 1 << 19  # bytes that a fused row reduction avoids to read a second time
 MAX_PARTIAL_SUMS_BYTES = 1 << 14  # partial sums of a fused row reduction; updated by every row, they stay in L1
 

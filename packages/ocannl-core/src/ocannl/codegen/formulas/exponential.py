@@ -44,8 +44,8 @@ def exp2(x: TracedValue) -> TracedValue:
 
 
 def _reduced_range(x: TracedValue, is_zero: TracedValue, high: float) -> TracedValue:
-    """Clamps from above where the result is infinite, and returns 0 where it is zero, as for masked scores of attention:
-    processors take a hundred cycles for a multiplication that underflows. NaN is preserved."""
+    """Clamps from above where the result is infinite, and returns 0 where it is zero, as for the masked scores of
+    attention: processors take a hundred cycles for a multiplication that underflows. NaN is preserved."""
     return where(is_zero, 0.0, x.apply("min", x, high))
 
 

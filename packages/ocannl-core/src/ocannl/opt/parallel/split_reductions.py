@@ -63,7 +63,10 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
         group = group_of(stmt, names) if not is_parallel_loop(stmt) else None
         split = None
         if group is not None:
-            split = _split_for_grid(group, grid_threads) if grid_threads else _split_for_threads(group, min_iterations)
+            if grid_threads:
+                split = _split_for_grid(group, grid_threads)
+            else:
+                split = _split_for_threads(group, min_iterations) or _split_outermost(group)
         if group is None or split is None:
             body.append(stmt)
             continue
@@ -97,6 +100,36 @@ def _split_for_threads(group: FusionGroup, min_iterations: int) -> tuple[Sym, in
     part_count = choose_part_count(outer.extent)
     is_profitable = part_count >= min(machine.MIN_REDUCTION_PARTS, outer.extent)
     return (outer, part_count) if outer in reduction.syms and is_profitable else None
+
+
+def _split_outermost(group: FusionGroup) -> tuple[Sym, int] | None:
+    """Returns the reduction loop to split over threads, and the number of parts, if it is the outermost loop of all
+    operands, and they are much larger than the partial sums, as in the gradient of a weight.
+
+    Each thread then reads a part of every operand. If threads shared the results instead, each would read whole
+    operands, which other threads have often just written: in the gradient, they share the loop over the batch.
+    """
+    reduction = _single_reduction(group)
+    if reduction is None or not reduction.cond.is_true:
+        return None
+    operands = dict.fromkeys(loads(reduction.update.value))
+    syms = group.syms + reduction.syms
+    if prod(sym.extent for sym in syms) < machine.MIN_PARALLEL_OPS:
+        return None
+    outer = [sym for sym in reduction.syms if all(_is_outermost(sym, ref, syms) for ref in operands)]
+    if not outer:
+        return None
+    counts = range(machine.MIN_REDUCTION_PARTS, machine.MAX_REDUCTION_PARTS + 1)
+    part_count = next((n for n in counts if outer[0].extent % n == 0), 0)
+    sums_bytes = part_count * prod(sym.extent for sym in group.syms) * reduction.acc.precision.nbytes
+    operand_bytes = sum(buf.nbytes for buf in {ref.buf for ref in operands})
+    min_bytes = max(machine.MIN_BYTES_PER_PARTIAL_SUM * sums_bytes, machine.MIN_SPLIT_OPERAND_BYTES)
+    return (outer[0], part_count) if part_count and operand_bytes >= min_bytes else None
+
+
+def _is_outermost(sym: Sym, ref: Ref, syms: Sequence[Sym]) -> bool:
+    """Whether no loop has a larger stride."""
+    return ref.stride(sym) != 0 and all(abs(ref.stride(other)) <= abs(ref.stride(sym)) for other in syms)
 
 
 def _split_for_grid(group: FusionGroup, grid_threads: int) -> tuple[Sym, int] | None:

@@ -49,10 +49,10 @@ def with_cache_blocks(
 ) -> TilePlan:
     """Returns the plan with cache blocks around its innermost `blocked_loops` loops.
 
-    Operands in `packable` that several tiles of a block read from scattered lines are copied to panels. The outermost reduction loop
-    is blocked so that what the tiles of a block share stays in the private cache; it is not blocked if blocks had less
-    than `MIN_REDUCTION_PER_BLOCK` terms or were shared by less than `MIN_OPERAND_REUSE` tiles. The order of summation
-    does not change.
+    Operands in `packable` that several tiles of a block read from scattered lines are copied to panels. The outermost
+    reduction loop is blocked so that what the tiles of a block share stays in the private cache; it is not blocked if
+    blocks had less than `MIN_REDUCTION_PER_BLOCK` terms or were shared by less than `MIN_OPERAND_REUSE` tiles. The
+    order of summation does not change.
     """
     if not can_block(group, plan):
         return plan
