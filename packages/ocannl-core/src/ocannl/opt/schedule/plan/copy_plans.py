@@ -15,15 +15,15 @@ def copy_plan(group: FusionGroup, lanes: int) -> ScalarPlan | TilePlan:
     the source is contiguous along another loop, or scalar."""
     (source,) = loads(group.epilogue[0].value)
     (target,) = group.writes
-    vector = next((sym for sym in group.syms if target.stride(sym) == 1 and sym.extent >= lanes), None)
+    vector = next((sym for sym in group.syms if target.stride(sym) == 1 and sym.extent > 1), None)
     if vector is None:
         return scalar_plan(group)
     outer = [(sym, 0) for sym in group.syms if sym is not vector]
     if source.stride(vector) == 1:
-        vectors = min(COPIED_VECTORS, vector.extent // lanes)
+        vectors = min(COPIED_VECTORS, -(-vector.extent // lanes))
         return TilePlan((*outer, (vector, vectors * lanes)), (), vector, lanes, vectors)
     row = next((sym for sym, _ in outer if source.stride(sym) == 1 and sym.extent > 1), None)
-    if row is None:
+    if row is None or vector.extent < lanes:
         return scalar_plan(group)
     loops = (*(item for item in outer if item[0] is not row), (row, lanes), (vector, lanes))
     return TilePlan(loops, (), vector, lanes, 1, row)
