@@ -10,6 +10,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.lang.fft.transform_axes import complex_array
 
 FFT = oc.fft
 RNG = np.random.default_rng(23)
@@ -93,6 +94,14 @@ def test_axes_by_specs(ctx, seed):
         np.testing.assert_allclose(spectrum.numpy(ctx), expected, atol=1e-12)
         np.testing.assert_allclose(FFT.irfft(spectrum, inverse, n=dims[axis]).numpy(ctx), array, atol=1e-12)
     oc.testing.gradcheck(lambda t: FFT.rfft(t, "a,b => b"), array[0])
+
+
+def test_strides_of_complex_arrays_are_multiples_of_their_size():
+    for order in "CF":
+        for shape in ((5, 2, 1), (1, 2, 4, 1)):
+            numbers = complex_array(np.ones(shape, order=order), 1)
+            assert numbers.shape == (shape[0], *shape[2:])
+            assert all(stride % numbers.itemsize == 0 for stride in numbers.strides)
 
 
 def test_a_transform_along_two_axes_by_a_spec(ctx):

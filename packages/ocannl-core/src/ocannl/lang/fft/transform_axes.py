@@ -108,7 +108,9 @@ def _without_last(row: RowSpec) -> RowSpec:
 def complex_array(pairs: Array, axis: int) -> Array:
     """The complex numbers of an array of pairs along an axis."""
     last = np.ascontiguousarray(np.moveaxis(pairs, axis, -1))
-    return last.view(np.complex64 if last.dtype == np.float32 else np.complex128)[..., 0]
+    kind = np.complex64 if last.dtype == np.float32 else np.complex128
+    # not a view of `last`: its axes of size 1 may have strides that SciPy refuses
+    return last.reshape(-1).view(kind).reshape(last.shape[:-1])
 
 
 def pair_array(numbers: Array, axis: int) -> Array:
