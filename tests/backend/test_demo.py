@@ -127,7 +127,18 @@ def other_demo(name, *arguments):
     return CliRunner().invoke(build(), ["demo", name, *map(str, arguments)])
 
 
-@pytest.mark.parametrize("name", DEMOS)
+LANGUAGE = ("names", "text")
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_language_models_write(name):
+    result = other_demo(name, "--backend", BACKENDS[0], "--epochs", 1)
+    fields = report(result)
+    assert float(fields["validation"].split()[0]) < 3.0
+    assert "sample" in fields
+
+
+@pytest.mark.parametrize("name", sorted(DEMOS.keys() - set(LANGUAGE)))
 def test_demos_reach_what_they_require(name, tmp_path):
     result = other_demo(name, "--backend", BACKENDS[0], "--out", tmp_path / "deep" / "picture.png")
     assert result.exit_code == 0, result.output

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from ocannl.demos import moons, tabular
+from ocannl.demos import language, moons, tabular
+from ocannl.demos.language import NAMES, TEXT
 from ocannl.demos.report import Report
 from ocannl.runtime.context import Context
 
@@ -29,4 +30,6 @@ DEMOS = {
     "breast-cancer": Demo("Tell benign from malignant tumors.", 30, partial(tabular.run, "breast-cancer")),
     "diabetes": Demo("Predict the progression of diabetes.", 30, partial(tabular.run, "diabetes")),
     "moons": Demo("Separate two half circles, and draw the decision boundary.", 40, moons.run),
+    "names": Demo("Write words like those in the names of characters.", 12, partial(language.run, NAMES)),
+    "text": Demo("Write text like the documentation of Python.", 4, partial(language.run, TEXT)),
 }

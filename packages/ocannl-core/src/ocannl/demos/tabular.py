@@ -41,7 +41,7 @@ TABLES = {
     "diabetes": Table("load_diabetes", 1, squared_error, train.r2_score, 0.3),
 }
 TEST_SHARE = 5  # one row in so many is not trained on
-BATCH = 16
+BATCH, HIDDEN = 16, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def run(name: str, ctx: Context, *, epochs: int, seed: int) -> Report:
     table = TABLES[name]
     rows, test = load(table, seed)
     data = train.batches({"x": rows.inputs, "target": rows.target}, BATCH, shuffle=seed)
-    model = nn.mlp(widths=[32, table.outputs], rate=0.2, label=name.replace("-", "_"))
+    model = nn.mlp(widths=[HIDDEN, table.outputs], rate=0.2, label=name.replace("-", "_"))
     fitted = train.fit(
         model, loss=table.loss, optimizer=_optimizer, data=data, ctx=ctx, epochs=epochs, show=False
     )
@@ -82,7 +82,7 @@ def run(name: str, ctx: Context, *, epochs: int, seed: int) -> Report:
     held_out = data.of({"x": test.inputs, "target": test.target})
     score = train.evaluate(ctx, {metric: table.metric(model(data["x"]), data["target"])}, held_out)[metric]
     cells = sum(prod(p.dims) for p in model.params.values())
-    network = f"{'-'.join(map(str, (rows.inputs.shape[1], 32, table.outputs)))}, {cells} parameters"
+    network = f"{'-'.join(map(str, (rows.inputs.shape[1], HIDDEN, table.outputs)))}, {cells} parameters"
     lines = {
         "network": f"{network}, {len(fitted.losses)} steps of {BATCH} rows",
         f"test {metric.replace('_', ' ')}": f"{score:.4f} on {len(test.target)} rows",
