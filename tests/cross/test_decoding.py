@@ -55,14 +55,11 @@ def test_sequences_of_unequal_lengths_continue_as_whole_ones_do(backend: str, na
     decoder = nn.Decoder(net, length=48, batch=2, ctx=ctx)
     whole = oc.compile(net, sizes="b, t|", ctx=ctx)
     spread(net, ctx)
-    sequences = [list(prompt) for prompt in PROMPTS]
-    logits = decoder.start(sequences, room=3)
-    for token in (3, 9, 0):
-        for row, sequence in zip(logits, sequences, strict=True):
-            wanted = whole(np.array([sequence], "int32"))[0, -1]
-            np.testing.assert_allclose(row, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
-            sequence.append(token)
-        logits = decoder.step([token, token])
+    continuation = [3, 9, 0]
+    logits = [decoder.start(PROMPTS, room=3), *(decoder.step([token, token]) for token in continuation)]
+    for prompt, rows in zip(PROMPTS, np.stack(logits, 1), strict=True):
+        wanted = whole(np.array([prompt + continuation], "int32"))[0, len(prompt) - 1 :]
+        np.testing.assert_allclose(rows, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
 
 
 def test_a_step_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
