@@ -50,6 +50,10 @@ def taken(other: float = 0.0, **how: Any) -> oc.Tensor:
     return oc.einsum("bv; vd; => bd", one_hot(), data(X, "x"), other, combine="where", **how)
 
 
+def scattered(spec: str, dims: tuple[int, ...]) -> oc.Tensor:
+    return oc.einsum(spec, one_hot(), data(np.arange(np.prod(dims)).reshape(dims) - 3.0, "x"), 0.0, combine="where")
+
+
 def pair() -> oc.Tensor:
     """Two loops are left out."""
     row, column = one_hot(oc.int32), oc.one_hot(data(IDS[::-1].copy(), "other"), 4, dtype=oc.int32)
@@ -61,6 +65,9 @@ SHORTER: dict[str, tuple[Callable[[], oc.Tensor], int, int]] = {
     "picked rows": (taken, 2, 1),
     "whole numbers": (lambda: product_of(np.arange(8).reshape(4, 2), oc.int32), 2, 1),
     "in either order": (lambda: oc.einsum("vd; bv => bd", data(np.ones((4, 2), int), "x"), one_hot(oc.int32)), 2, 1),
+    "sums at picked rows": (lambda: scattered("bv; bd; => vd", (5, 2)), 2, 1),
+    "numbers at picked places": (lambda: scattered("bv; b; => v", (5,)), 1, 1),
+    "a map of all places": (lambda: scattered("bv; b; => bv", (5,)), 2, 0),
     "floats, times zero": (lambda: product_of(X, oc.float32), 3, 0),
     "flip": (lambda: oc.flip(data(X, "x"), "t,c => c"), 2, 0),
     "roll": (lambda: oc.roll(data(X, "x"), 3, "t,c => c"), 2, 0),

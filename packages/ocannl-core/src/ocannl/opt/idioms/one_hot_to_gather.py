@@ -1,4 +1,4 @@
-"""Replaces a sum over a one-hot mask by an indirect load (gather)."""
+"""Replaces a sum over a one-hot mask by an indirect load (gather) or an indirect update (scatter)."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ def one_hot_to_gather(proc: Proc, has_cse: bool = True) -> Proc:
             for v in 0..5:                                      bind v in 0..5 = i64(ids[b]):
               y[b] += where(f32(ids[b] == v), x[v], 0)            y[b] += x[v]
 
-    The test may be stored in a temporary, such as a one-hot tensor. Unselected terms count as 0 even if they are NaN or
-    infinite; products with 0 and 1 are therefore rewritten for integers only. Sums that become copies, such as a
-    reversed axis, are inlined as by `inline_producers`.
+    A loop over the cells of the result is eliminated likewise if each term of a sum is added only to the cell that its
+    test selects, such as in the gradient of `x`. The test may be stored in a temporary, such as a one-hot tensor.
+    Unselected terms count as 0 even if they are NaN or infinite; products with 0 and 1 are therefore rewritten for
+    integers only. Sums that become copies, such as a reversed axis, are inlined as by `inline_producers`.
     """
     nests = [nest_of(stmt) for stmt in proc.body]
     tests = StoredTests(AccessTable(proc.body), nests)
@@ -80,7 +81,7 @@ def _eliminate_loop(nest: PerfectNest, at: int, tests: StoredTests) -> Stmt | No
             rewritten = rewritten or _substitute_integer_index(nest, loop.sym, remaining, at, tests)
             if rewritten is not None:
                 return rewritten
-    return None
+    return next(filter(None, (_scatter(nest, loop.sym, at, tests) for loop in nest.loops if loop.sym in kept)), None)
 
 
 # --- affine indices --------------------------------------------------------------------------------------------------
@@ -176,10 +177,29 @@ def _substitute_integer_index(
     return None
 
 
+def _scatter(nest: PerfectNest, sym: Sym, at: int, tests: StoredTests) -> Stmt | None:
+    """The nest that adds each term to the only cell that a test selects, instead of to all cells along an axis."""
+    leaf = nest.leaf
+    if sum(sym in index.syms for index in leaf.ref.indices) != 1 or Affine.of(sym) not in leaf.ref.indices:
+        return None
+    for test, value in _test_candidates(leaf.value):
+        index = _tested_index(tests.definition(test, at), sym)
+        if index is None or any(ref.buf is leaf.ref.buf for ref in loads(index)):
+            continue
+        index_syms = free_symbols(index)
+        if index_syms <= set(leaf.ref.syms):
+            continue  # no reduction: a map over all cells is fused and vectorized
+        loops = [loop for loop in nest.loops if loop.sym is not sym]
+        return _bind_index(nest, sym, sorted(loops, key=lambda loop: loop.sym not in index_syms), index, value)
+    return None
+
+
 def _bind_index(nest: PerfectNest, sym: Sym, loops: Sequence[For], index: Expr, value: Expr) -> Stmt:
     """The loops around the value, with the index bound at the outermost position where it is defined."""
     indirect = Sym(sym.name, 0, sym.hi, SymKind.INDIRECT)
-    leaf = replace(nest.leaf, value=substitute(value, {sym: Affine.of(indirect)}))
+    values = {sym: Affine.of(indirect)}
+    ref = replace(nest.leaf.ref, indices=tuple([index.substitute(values) for index in nest.leaf.ref.indices]))
+    leaf = replace(nest.leaf, ref=ref, value=substitute(value, values))
     index_syms = free_symbols(index)
     depth = max((n + 1 for n, loop in enumerate(loops) if loop.sym in index_syms), default=0)
     index = index if index.precision is int64 else Cast(index, int64)
