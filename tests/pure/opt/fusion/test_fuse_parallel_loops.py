@@ -159,6 +159,17 @@ def test_a_copy_in_another_order_stays_outside() -> None:
     assert [is_parallel_loop(stmt) for stmt in proc.body] == [False, True, True, True]
 
 
+def test_the_only_loop_of_all_nests_is_left_to_vectors() -> None:
+    nodes = [TNode(name, Role.RESULT, lambda: (64,), lambda: float32) for name in "xyz"]
+    syms = [Sym(name, 0, 63) for name in "ij"]
+    steps = [
+        Assign(to, None, False, (Piece((i,), (Affine.of(i),), Read(of, (Affine.of(i),))),))
+        for to, of, i in zip(nodes[1:], nodes, syms, strict=False)
+    ]
+    proc = decide_placement(lower(Seq(tuple(steps)), "step"), {})
+    assert hoist_parallel_loop(proc, Capabilities(vector_bytes=64), min_bytes=0, max_slowdown=1e9) is proc
+
+
 def test_what_a_turn_hands_on_lies_side_by_side() -> None:
     def node(name: str, role: Role) -> TNode:
         return TNode(name, role, lambda: (16, 64), lambda: float32)

@@ -11,6 +11,7 @@ from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Buf, For, MemorySpace, Mode, Proc, Stmt, is_full
 from ocannl.ir.name_mangling import Namer
+from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import group_of
 from ocannl.opt.analysis.loop_distribution import AccessSummary, partition_for_shared_loop, strides_without_axis
@@ -44,9 +45,10 @@ def hoist_parallel_loop(
 
     Interchange is profitable if the nests together access more than `min_bytes` bytes, one iteration of each fits in
     the cache, and register tiles lose little without the loop: at most the factor `max_slowdown`. A nest that loses
-    more is left out if it can execute before or after the loop. Later passes keep the loop outermost, and
-    `fuse_parallel_loops` merges adjacent ones. Temporaries become contiguous per iteration of the loop, whose trip
-    count is at least `min_trip_count`.
+    more is left out if it can execute before or after the loop. A loop is left to be
+    vectorized if no nest contains another one. Later passes keep the loop outermost, and `fuse_parallel_loops` merges
+    adjacent ones. Temporaries become contiguous per iteration of the loop, whose trip count is at least
+    `min_trip_count`.
     """
     if not capabilities.vector_bytes:
         return proc
@@ -74,7 +76,7 @@ def _hoist_shared_loop(
             candidates.append([sym if position in sharing else None for position, sym in enumerate(loop_symbols)])
     names = Namer(bound_names(proc))
     for loop_symbols in sorted(candidates, key=lambda loop_symbols: loop_symbols.count(None)):
-        if not _improves_locality(summaries, loop_symbols, min_bytes):
+        if not _improves_locality(summaries, loop_symbols, min_bytes) or not _keeps_a_loop(nests, loop_symbols):
             continue
         cycles = _nest_cycles(nests, loop_symbols, _contracted_strides(summaries, loop_symbols), names, capabilities)
         loop_symbols = _drop_slowed_nests(summaries, loop_symbols, cycles, max_slowdown)
@@ -163,6 +165,12 @@ def _improves_locality(summaries: Sequence[AccessSummary], loop_symbols: Sequenc
         if sum(_bytes_per_iteration(buf, axes) for buf, axes in axes_of) > machine.MAX_HOISTED_ITERATION_BYTES:
             return False
     return sum(buf.nbytes for buf, _ in _shared_accesses(summaries, loop_symbols).axes.values()) > min_bytes
+
+
+def _keeps_a_loop(nests: Sequence[_Nest], loop_symbols: Sequence[Sym | None]) -> bool:
+    """Whether an iteration of any nest contains a loop: without one, there would be nothing to vectorize."""
+    shared = [nest for nest, sym in zip(nests, loop_symbols, strict=True) if sym]
+    return any(sum(isinstance(node, For) for node in walk(nest.stmt)) > 1 for nest in shared)
 
 
 def _nest_cycles(
