@@ -81,7 +81,8 @@ def _eliminate_loop(nest: PerfectNest, at: int, tests: StoredTests) -> Stmt | No
             rewritten = rewritten or _substitute_integer_index(nest, loop.sym, remaining, at, tests)
             if rewritten is not None:
                 return rewritten
-    return next(filter(None, (_scatter(nest, loop.sym, at, tests) for loop in nest.loops if loop.sym in kept)), None)
+    scatters = (_scatter(nest, loop.sym, at, tests) for loop in nest.loops if loop.sym in kept)
+    return next((scatter for scatter in scatters if scatter is not None), None)
 
 
 # --- affine indices --------------------------------------------------------------------------------------------------
