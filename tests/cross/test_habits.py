@@ -27,6 +27,8 @@ WORKS = {
     "x.std()": (), "x.var()": (), "x.prod()": (), "oc.stack([x, x])": (2, 2, 3), "oc.outer(v, v)": (3, 3),
     "oc.dot(v, v)": (), "oc.one_hot(ids, 4)": (2, 4), "x.astype('float64')": (2, 3), "oc.cumsum(v)": (3,),
     "oc.dropout(x, 0.5, key='d')": (2, 3), "round(x)": (2, 3),
+    "oc.conv2d(img, oc.param(o=[3, 3, 1, 2]), padding=1)": (4, 4, 2),
+    "oc.conv2d(img, oc.param(o=[3, 3, 1, 2]), padding=[1, 1])": (4, 4, 2),
 }  # fmt: skip
 
 ANSWERED: dict[str, str] = {
@@ -109,7 +111,6 @@ ANSWERED: dict[str, str] = {
     "x + 'a'": "operand", "x + None": "operand", "x @ None": "operand", "loss.forward(x)": "positional",
     "x.shape.foo": "foo", "oc.foo": "foo", "train.foo": "foo",
     # once raw exceptions
-    "oc.conv2d(img, k, padding=[1, 1])": "padding", "oc.conv2d(img, k, padding=1)": "padding",
     "oc.conv2d(img, k, padding='SAME')": "padding", "train.sgd(1.0, 0.1)": "loss", "train.adam({})": "loss",
     "train.sgd(loss, 'fast')": "learning rate", "train.sgd(loss, 0.1, momentum='a')": "momentum",
     "train.sgd(loss, 0.1, params=3)": "params", "train.adam(loss, betas=0.9)": "betas",
