@@ -52,7 +52,7 @@ def compare(row: Layer, sizes: Sizes, backend: str) -> None:
         x = oc.tensor(typed, batch_axes=row.batch, grad=not row.ids)
         block = row.ours()
         y = block(x)
-        loss = (y * oc.tensor(slope.astype(kind), batch_axes=row.batch)).sum()
+        loss = (y * oc.tensor(slope.astype(kind), batch_axes=row.batch + row.more)).sum()
         ctx = oc.Context(backend)
         ctx.init(loss)
         for t, want in pairs(block, module):

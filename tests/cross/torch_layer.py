@@ -28,7 +28,8 @@ class Layer:
     theirs  returns a module, for operands of these sizes
     sizes   of the operand, batch first and channels last; each is tried
     ids     the operand holds ids below this number; 0 for real numbers
-    batch   the number of batch axes
+    batch   the number of batch axes of the operand
+    more    the number of further batch axes of the result
     rate    of the training steps
     """
 
@@ -38,6 +39,7 @@ class Layer:
     sizes: tuple[Sizes, ...]
     ids: int = 0
     batch: int = 1
+    more: int = 0
     rate: float = 0.1
 
     def operand(self, sizes: Sizes) -> Array:
@@ -75,10 +77,12 @@ def arranged(there: Any, part: Any, t: oc.Tensor) -> Array:
     kind = type(part).__name__
     if kind.startswith("ConvTranspose") and array.ndim > 1:
         return array.transpose(*range(2, array.ndim), 0, 1)
-    if kind.startswith("Conv") and array.ndim > 1:
+    if kind.startswith("Conv") and array.ndim > 1 and len(t.dims) == array.ndim:
         return array.transpose(*range(2, array.ndim), 1, 0)
     if len(t.dims) == array.ndim:
         return array
+    if kind.startswith("Conv"):  # a depthwise kernel
+        return array.transpose(*range(2, array.ndim), 1, 0)[..., 0, :]
     units, *spatial, channels = t.dims  # a dense layer after a flattened image
     return np.moveaxis(array.reshape(units, channels, *spatial), 1, -1)
 

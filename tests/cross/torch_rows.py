@@ -50,6 +50,20 @@ def conv(name: str, shapes: tuple[Shapes, ...], theirs: dict[str, Any] | None = 
     return Row(called, partial(getattr(oc, name), **settings), there, shapes, "float32 float64", but=(1e15,))
 
 
+def depthwise(dimensions: int, shapes: Shapes) -> Row:
+    """Each channel is a group; channels come last."""
+    name = f"depthwise_conv{dimensions}d"
+    settings = {"stride": 2, "padding": 1}
+
+    def there(x: Any, kernel: Any) -> Any:
+        convolution, groups = getattr(F, f"conv{dimensions}d"), x.shape[-1]
+        y = convolution(x.movedim(-1, 0)[None], kernel.movedim(-1, 0)[:, None], **settings, groups=groups)
+        return y[0].movedim(0, -1)
+
+    ours = partial(getattr(oc, name), **settings, multiplier=2)
+    return Row(name, ours, there, (shapes,), "float32 float64", but=(1e15,))
+
+
 def pool(name: str, shape: tuple[int, ...], theirs: dict[str, Any] | None = None, **settings: Any) -> Row:
     there = space(getattr(F, name), kernel_size=3, **(theirs or settings))
     called, ours = " ".join([name, *settings]), partial(getattr(oc, name), window=3, **settings)
@@ -227,6 +241,7 @@ ROWS = (
     conv("conv3d", (((3, 4, 5, 2), (3, 3, 3, 2, 3)),), padding=1),
     conv("conv_transpose1d", (((4, 2), (3, 2, 4)),), stride=3, padding=1, output_padding=2),
     conv("conv_transpose2d", (((3, 4, 2), (3, 3, 2, 2)),), stride=2, padding=(1, 0), output_padding=(1, 0)),
+    depthwise(1, ((5, 3), (3, 6))), depthwise(2, ((5, 4, 3), (3, 2, 6))), depthwise(3, ((5, 4, 6, 2), (3, 2, 3, 4))),
     conv("conv_transpose1d", (((4, 2), (3, 2, 4)), ((1, 1), (1, 1, 1))), stride=2, dilation=2),
     conv("conv_transpose2d", (((3, 4, 2), (3, 2, 2, 5)),), stride=2),
     conv("conv_transpose3d", (((2, 3, 2, 2), (2, 2, 1, 2, 3)),)),

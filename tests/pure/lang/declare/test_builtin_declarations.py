@@ -88,6 +88,7 @@ def _dims(operand: Any) -> tuple[int, ...]:
 
 REFUSED: dict[str, list[dict[str, Any]]] = {
     "conv": [{"stride": 0}, {"dilation": 0}, {"padding": "full"}, {"groups": 0}],
+    "depthwise_conv": [{"stride": 0}, {"dilation": 0}, {"padding": "full"}, {"multiplier": 0}],
     "max_pool": [{"dilation": 0}, {"padding": "full"}, {"window": 0}],
     "avg_pool": [{"dilation": 0}, {"padding": "full"}, {"window": 0}],
     "dropout": [{"rate": -0.1}, {"rate": 1.0}],

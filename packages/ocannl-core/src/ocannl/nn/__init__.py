@@ -7,6 +7,17 @@ from ocannl.base import training_names as _training_names
 from ocannl.base.spelling import unknown_name as _unknown_name
 from ocannl.nn.attention import attention
 from ocannl.nn.cache import KeyValueCache
+from ocannl.nn.convolutions import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    depthwise_conv1d,
+    depthwise_conv2d,
+    depthwise_conv3d,
+)
 from ocannl.nn.decoding import Decoder
 from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
@@ -15,11 +26,20 @@ from ocannl.nn.linear import linear, mlp
 from ocannl.nn.masks import causal_mask, padding_mask, window_mask
 from ocannl.nn.models.bert import bert, bert_layout
 from ocannl.nn.models.gpt import gpt, gpt_layout
+from ocannl.nn.models.lenet import lenet
 from ocannl.nn.models.llama import llama, llama_layer, llama_layout
+from ocannl.nn.models.resnet import resnet
+from ocannl.nn.models.unet import unet
+from ocannl.nn.models.vae import vae
+from ocannl.nn.models.vgg import vgg
 from ocannl.nn.models.vit import vit
-from ocannl.nn.norms import layer_norm, rms_norm
+from ocannl.nn.norms import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
+from ocannl.nn.patches import patchify
+from ocannl.nn.pooling import global_avg_pool, global_max_pool
 from ocannl.nn.positions import alibi, position_embedding, positions_of, rotary, sinusoids
 from ocannl.nn.recurrent import gru, gru_cell, lstm, lstm_cell, rnn, rnn_cell
+from ocannl.nn.residual import residual
+from ocannl.nn.squeeze_excite import squeeze_excite
 from ocannl.nn.transformers import (
     decoder,
     decoder_layer,
@@ -31,26 +51,41 @@ from ocannl.nn.transformers import (
 )
 
 __all__ = [
-    "KeyValueCache",
     "Decoder",
+    "KeyValueCache",
     "alibi",
     "attention",
+    "batch_norm",
     "bert",
     "bert_layout",
     "causal_mask",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "decoder",
     "decoder_layer",
+    "depthwise_conv1d",
+    "depthwise_conv2d",
+    "depthwise_conv3d",
     "dropout",
     "embedding",
     "encoder",
     "encoder_layer",
     "experts",
     "feed_forward",
+    "global_avg_pool",
+    "global_max_pool",
     "gpt",
     "gpt_layout",
+    "group_norm",
     "gru",
     "gru_cell",
+    "instance_norm",
     "layer_norm",
+    "lenet",
     "linear",
     "llama",
     "llama_layer",
@@ -59,15 +94,22 @@ __all__ = [
     "lstm_cell",
     "mlp",
     "padding_mask",
+    "patchify",
     "position_embedding",
     "positions_of",
+    "residual",
+    "resnet",
     "rms_norm",
     "rnn",
     "rnn_cell",
     "rotary",
     "sinusoids",
+    "squeeze_excite",
     "swiglu",
     "transformer",
+    "unet",
+    "vae",
+    "vgg",
     "vit",
     "window_mask",
 ]

@@ -11,14 +11,15 @@ from ocannl.nn.layer import layer
 
 
 @layer
-def linear(x: Tensor, *, width: int, bias: bool = True, init: object = None) -> Tensor:
-    """`w @ x + b`: a dense layer from all output axes of `x` to `width` units.
+def linear(x: Tensor, *, width: int | None = None, bias: bool = True, init: object = None) -> Tensor:
+    """`w @ x + b`: a dense layer from all output axes of `x` to `width` units, by default as many as its use requires.
 
     Shapes: `...|..i.. => ...|width`; `w` is `..i.. -> width`, `b` is `width`.
     Init:   `w` by `init`, `oc.xavier()` by default; `b` 0.
     """
-    w = oc.param(oc.xavier() if init is None else init, o=[width])
-    return w @ x + oc.param("b", 0.0, o=[width]) if bias else w @ x
+    row = None if width is None else [width]
+    w = oc.param(oc.xavier() if init is None else init, o=row)
+    return w @ x + oc.param("b", 0.0, o=row) if bias else w @ x
 
 
 @layer

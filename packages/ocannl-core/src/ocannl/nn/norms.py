@@ -33,8 +33,59 @@ def rms_norm(x: Tensor, *, axes: int | None = None, eps: float = 1e-6, affine: b
     return _scaled(y, axes, bias=False) if affine else y
 
 
+@layer
+def batch_norm(x: Tensor, *, momentum: float = 0.1, eps: float = 1e-5, affine: bool = True) -> Tensor:
+    """`gain * (x - mean) / sqrt(var + eps) + b` for each channel, with moments over the batch and the spatial axes.
+
+    In inference the moments are running averages, the states `mean` and `var`, which training updates:
+    `(1 - momentum) * average + momentum * moment`, of the unbiased variance.
+
+    Shapes: `...|..s.., c`; parameters and states are `c`. Without `affine` there are no parameters.
+    Init:   `gain` 1, `b` 0, `mean` 0, `var` 1.
+    Source: Ioffe, Szegedy 2015.
+    """
+    running_mean, running_var = oc.state("mean", 0.0), oc.state("var", 1.0)
+    mean, var = running_mean, running_var
+    if oc.is_training():
+        spec, batch, cells = "..batch..|..s.., c => c", oc.Dim("batch"), oc.Dim("cells")
+        mean, var = x.mean(spec, batch=batch, s=cells), x.var(spec)
+        count = batch * cells
+        running_mean[...] = (1 - momentum) * running_mean + momentum * mean
+        running_var[...] = (1 - momentum) * running_var + momentum * count / (count - 1) * var
+    of_channels = "...|..s.., c; c => ...|..s.., c"
+    y = oc.einsum(of_channels, oc.einsum(of_channels, x, mean, combine="sub"), oc.recip_sqrt(var + eps))
+    return _scaled(y, 1, bias=True) if affine else y
+
+
+@layer
+def group_norm(x: Tensor, *, groups: int, eps: float = 1e-5, affine: bool = True) -> Tensor:
+    """`gain * (x - mean) / sqrt(var + eps) + b`, with the moments of each group of channels over the spatial axes.
+
+    Shapes: `...|..s.., c`, where `c` is a multiple of `groups`; `gain` and `b` are `c`.
+    Init:   `gain` 1, `b` 0.
+    Source: Wu, He 2018.
+    """
+    moments, spread = "...|..s.., (g c) => ...|g", "...|..s.., (g c); ...|g => ...|..s.., (g c)"
+    centered = oc.einsum(spread, x, x.mean(moments, g=groups), combine="sub", g=groups)
+    y = oc.einsum(spread, centered, oc.recip_sqrt(x.var(moments, g=groups) + eps), g=groups)
+    return _scaled(y, 1, bias=True) if affine else y
+
+
+@layer
+def instance_norm(x: Tensor, *, eps: float = 1e-5, affine: bool = False) -> Tensor:
+    """`(x - mean) / sqrt(var + eps)`, with the moments of each channel over the spatial axes; with `affine`, times
+    `gain` plus `b`.
+
+    Shapes: `...|..s.., c`; `gain` and `b` are `c`.
+    Init:   `gain` 1, `b` 0.
+    Source: Ulyanov, Vedaldi, Lempitsky 2016.
+    """
+    y = standardized(x, "...|..s.., c => ...|c", eps)
+    return _scaled(y, 1, bias=True) if affine else y
+
+
 def standardized(x: Tensor, spec: str, eps: float) -> Tensor:
-    """`(x - mean) / sqrt(var + eps)`, where `spec` leaves axes of size 1 instead of those that are reduced."""
+    """`(x - mean) / sqrt(var + eps)`, with the moments by `spec`, whose result must broadcast to `x`."""
     return (x - x.mean(spec)) * oc.recip_sqrt(x.var(spec) + eps)
 
 

@@ -30,6 +30,7 @@ _WINDOWS = (each("stride") >= 1, each("dilation") >= 1)
 
 CONDITIONS: dict[str, tuple[Condition, ...]] = {
     **{f"conv{n}d": (*_WINDOWS, value("groups") >= 1) for n in (1, 2, 3)},
+    **{f"depthwise_conv{n}d": (*_WINDOWS, value("multiplier") >= 1) for n in (1, 2, 3)},
     **{f"conv_transpose{n}d": (*_WINDOWS, value("groups") >= 1) for n in (1, 2, 3)},
     **{f"{kind}_pool{n}d": (each("window") >= 1, *_WINDOWS[1:]) for kind in ("max", "avg") for n in (1, 2, 3)},
     "dropout": (value("rate") >= 0, value("rate") < 1),

@@ -38,6 +38,7 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"), (sample(BITS, SHIFTS),)),
     **{f"conv{n}d": (sample(SIGNAL[n], KERNEL[n]), sample(SIGNAL[n], KERNEL[n], stride=2),
         sample(SIGNAL[n], KERNEL[n], stride=2, padding=1)) for n in (1, 2, 3)},
+    **{f"depthwise_conv{n}d": (sample(SIGNAL[n], Draw(dims=(2,) * n + (SIGNAL[n].dims[-1],))),) for n in (1, 2, 3)},
     **{f"conv_transpose{n}d": (sample(Draw(dims=(2,) * n + (2,)), KERNEL[n]),) for n in (1, 2, 3)},
     **{f"{kind}_pool{n}d": (sample(SIGNAL[n], 2),) for kind in ("max", "avg") for n in (1, 2, 3)},
     "sat01": (sample(Draw(avoid=(0.0, 1.0))),),

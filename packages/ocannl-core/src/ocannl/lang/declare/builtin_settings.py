@@ -21,6 +21,7 @@ SETTINGS: dict[str, str] = {
     "causal": "whether a query sees no later keys",
     "combine": "the primitive that combines the operands",
     "ceil_mode": "whether windows may end behind the padded operand",
+    "channels": "the number of output channels of a kernel that is inferred",
     "coordinates": "how positions of the result map to positions of the operand",
     "count": "the number of parts",
     "counter": "the number of the draw, of the enclosing block by default",
@@ -59,6 +60,7 @@ SETTINGS: dict[str, str] = {
     "mean": "the mean",
     "method": "how to compute a quantile between two values",
     "mode": "the variant of the operation",
+    "multiplier": "the number of kernels of each channel",
     "n": "the number of results along the new axis",
     "names": "sizes of axes and coefficients that the spec names",
     "nan": "the number in place of NaN",
@@ -134,6 +136,8 @@ _DUPLICATES = "what happens to several values at the same position"
 
 SPECIFIC: dict[str, str] = {
     **{f"{name}.mode": _DUPLICATES for name in ("index_update", "put_along_axis", "scatter_nd")},
+    **{f"{kind}{n}d.window": "the size of the window of a kernel that is inferred, an integer or one for each axis"
+       for kind in ("conv", "conv_transpose", "depthwise_conv") for n in (1, 2, 3)},
     "choice.p": "the probabilities of the rows, up to a factor",
     **{f"{name}.scale": "the factor of the numbers" for name in ("exponential", "gumbel", "laplace", "logistic")},
     "scaled_dot_product_attention.scale": "the factor of the products, by default `1 / sqrt(d)`",

@@ -78,6 +78,9 @@ cumprod              cumprod            cumprod                       numpy.cump
 cumsum               cumsum             cumsum                        numpy.cumsum             CumSum
 degrees              degrees            rad2deg                       numpy.degrees            -
 depth_to_space       -                  -                             -                        DepthToSpace
+depthwise_conv1d     -                  -                             lax.conv_general_dilated -
+depthwise_conv2d     -                  -                             lax.conv_general_dilated -
+depthwise_conv3d     -                  -                             lax.conv_general_dilated -
 diag                 diag               diag                          numpy.diag               -
 diagonal             diagonal           diagonal                      numpy.diagonal           -
 dice_loss            -                  -                             -                        -

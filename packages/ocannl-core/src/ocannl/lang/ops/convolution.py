@@ -26,10 +26,12 @@ def _convolution(axes: Sequence[str]) -> Callable[..., Tensor]:
     taps = ", ".join(f"k{a}" for a in axes)
 
     def conv(
-        x: object, kernel: object, *, stride: Sizes = 1, dilation: Sizes = 1, padding: Padding = "none", groups: int = 1
-    ) -> Tensor:
+        x: object, kernel: object, *, stride: Sizes = 1, dilation: Sizes = 1, padding: Padding = "none",
+        groups: int = 1, window: Sizes | None = None, channels: int | None = None,
+    ) -> Tensor:  # fmt: skip
         windowed, positions = spatial_windows(axes, stride, dilation, padding)
         ic, oc, names = _channels(groups)
+        names |= _kernel_sizes(axes, window, groups, channels)
         x, kernel = embed(x), embed(kernel)
         _check_axes(x, axes, ("channels",))
         _check_axes(kernel, axes, ("input channels", "output channels"))
@@ -38,16 +40,46 @@ def _convolution(axes: Sequence[str]) -> Callable[..., Tensor]:
     return conv
 
 
+def _depthwise_convolution(axes: Sequence[str]) -> Callable[..., Tensor]:
+    taps = ", ".join(f"k{a}" for a in axes)
+
+    def conv(
+        x: object, kernel: object, *, multiplier: int = 1, stride: Sizes = 1, dilation: Sizes = 1,
+        padding: Padding = "none", window: Sizes | None = None,
+    ) -> Tensor:  # fmt: skip
+        windowed, positions = spatial_windows(axes, stride, dilation, padding)
+        names: dict[str, Any] = {"m": positive("multiplier", multiplier), **_kernel_sizes(axes, window)}
+        x, kernel = embed(x), embed(kernel)
+        _check_axes(x, axes, ("channels",))
+        _check_axes(kernel, axes, ("output channels",))
+        return einsum(f"...|{windowed}, c; {taps}, (c m) => ...|{positions}, (c m)", x, kernel, **names)
+
+    return conv
+
+
+def _kernel_sizes(
+    axes: Sequence[str], window: Sizes | None, groups: int = 1, channels: int | None = None
+) -> dict[str, int]:
+    """The sizes of a kernel that are given. Raises: CodeError."""
+    sizes = {} if window is None else {f"k{a}": n for a, n in zip(axes, per_axis(axes, "window", window), strict=True)}
+    if channels is None:
+        return sizes
+    if positive("channels", channels) % groups:
+        raise CodeError(f"`channels` is a multiple of the {groups} groups, and not {channels}")
+    return {**sizes, "oc": channels // groups}
+
+
 def _transposed_convolution(axes: Sequence[str]) -> Callable[..., Tensor]:
     taps = ", ".join(f"k{a}" for a in axes)
 
     def conv_transpose(
         x: object, kernel: object, *, stride: Sizes = 1, dilation: Sizes = 1, padding: Padding = "none",
-        output_padding: Sizes = 0, groups: int = 1,
+        output_padding: Sizes = 0, groups: int = 1, window: Sizes | None = None, channels: int | None = None,
     ) -> Tensor:  # fmt: skip
         more = _more_cells(axes, stride, dilation, padding, output_padding)
         windowed, positions = spatial_windows(axes, stride, dilation, padding, more)
         ic, oc, names = _channels(groups)
+        names |= _kernel_sizes(axes, window, groups, channels)
         x, kernel = embed(x), embed(kernel)
         _check_axes(x, axes, ("channels",))
         _check_axes(kernel, axes, ("input channels", "output channels"))
@@ -80,7 +112,7 @@ def _check_axes(t: Tensor, axes: Sequence[str], channels: Sequence[str]) -> None
     count = axis_count(t, OUTPUT)
     if count in (None, len(required)):
         return
-    role = "kernel" if len(channels) > 1 else "operand"
+    role = "operand" if channels == ("channels",) else "kernel"
     listed = ", ".join(required)
     problem = f"the {role} of a convolution has {len(required)} output axes ({listed}), and `{t.label}` has {count}"
     sizes = ", ".join(axis.replace(" ", "_") for axis in required)
@@ -90,9 +122,15 @@ def _check_axes(t: Tensor, axes: Sequence[str], channels: Sequence[str]) -> None
 
 def _channels(groups: int) -> tuple[str, str, dict[str, Any]]:
     """The specs of input and output channels, and the sizes that they name; groups do not mix."""
-    if is_bool(groups) or not isinstance(groups, int | np.integer) or groups < 1:
-        raise CodeError(f"`groups` must be a positive integer, not {groups!r}")
-    return ("ic", "oc", {}) if groups == 1 else ("(groups ic)", "(groups oc)", {"groups": int(groups)})
+    count = positive("groups", groups)
+    return ("ic", "oc", {}) if count == 1 else ("(groups ic)", "(groups oc)", {"groups": count})
+
+
+def positive(name: str, value: object) -> int:
+    """The integer. Raises: CodeError unless it is positive."""
+    if is_bool(value) or not isinstance(value, int | np.integer) or value < 1:
+        raise CodeError(f"`{name}` must be a positive integer, not {value!r}")
+    return int(value)
 
 
 _CONVOLUTION = """The sum over each window of `x` times a kernel; `groups` splits channels into separate convolutions.
@@ -102,7 +140,8 @@ _CONVOLUTION = """The sum over each window of `x` times a kernel; `groups` split
 `stride` and `dilation` are integers, or one for each axis. With `padding="none"` all windows lie inside `x`, and its
 size must be exactly covered by them; with `padding="same"` there is one window for each `stride` cells. A padding in
 numbers adds zeros: as many at both ends of each axis, or one number or pair (before, after) for each axis; there are as
-many windows as fit, as in PyTorch and ONNX, and cells that no window reaches are ignored.
+many windows as fit, as in PyTorch and ONNX, and cells that no window reaches are ignored. `window` and `channels` are
+the sizes of a kernel that is inferred, its window and its output channels.
 
 Shapes: `...|{windowed}, ic; {taps}, ic, oc => ...|{positions}, oc`; `w = stride*(ow - 1) + dilation*(kw - 1) + 1`,
         or `w = stride*ow`, or `ow = (before + w + after - dilation*(kw - 1) - 1) // stride + 1`, and so on for each
@@ -115,7 +154,8 @@ Raises: CodeError for invalid settings; ShapeError.
 _TRANSPOSED = """The transposed convolution: the kernel times each cell of `x`, summed where these windows overlap.
 
 This operation is the gradient of the convolution with the same settings. With a padding in numbers, its result is the
-shortest operand of that convolution, plus `output_padding` cells at the end of each axis.
+shortest operand of that convolution, plus `output_padding` cells at the end of each axis. `window` and `channels` are
+the sizes of a kernel that is inferred.
 
 Shapes: `...|{positions}, ic; {taps}, ic, oc => ...|{windowed}, oc`; `w = stride*(ow - 1) + dilation*(kw - 1) + 1`,
         or with `padding="same"` `w = stride*ow`, or with a padding in numbers the first less `before + after`, plus
@@ -124,7 +164,20 @@ Grad:   to `x` the convolution of `g`, to `kernel` the sum of the cells times wi
 Raises: CodeError for invalid settings; ShapeError.
 """
 
+_DEPTHWISE = """The convolution of each channel of `x` alone, by `multiplier` kernels.
+
+The other settings are those of a convolution.
+
+Shapes: `...|{windowed}, c; {taps}, (c m) => ...|{positions}, (c m)`, with `m = multiplier`, and the sizes of a
+        convolution.
+Grad:   that of a convolution.
+Raises: CodeError for invalid settings; ShapeError.
+"""
+
 conv1d, conv2d, conv3d = (register("conv", axes, _convolution(axes), _CONVOLUTION) for axes in SPATIAL_AXES)
+depthwise_conv1d, depthwise_conv2d, depthwise_conv3d = (
+    register("depthwise_conv", axes, _depthwise_convolution(axes), _DEPTHWISE) for axes in SPATIAL_AXES
+)
 conv_transpose1d, conv_transpose2d, conv_transpose3d = (
     register("conv_transpose", axes, _transposed_convolution(axes), _TRANSPOSED) for axes in SPATIAL_AXES
 )

@@ -14,17 +14,18 @@ __all__ = [
     "channel_shuffle", "choice", "chunk", "clip", "concat", "contrastive_loss", "conv1d", "conv2d", "conv3d",
     "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "corrcoef", "cos", "cosh",
     "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov", "cross", "cross_entropy", "ctc_loss",
-    "cummax", "cummin", "cumprod", "cumsum", "degrees", "depth_to_space", "diag", "diagonal", "dice_loss", "digamma",
-    "digitize", "div", "dot", "dropout", "einsum", "elu", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1",
-    "exponential", "flip", "floor", "fma", "fmod", "fold", "fst", "gamma", "gather_nd", "gaussian_nll_loss", "ge",
-    "gelu", "glu", "grid_sample", "gt", "gumbel", "hard_sigmoid", "hard_swish", "hard_tanh", "hardshrink", "heaviside",
-    "hinge_embedding_loss", "hinge_loss", "histogram", "huber", "hypot", "id", "index_update", "interpolate", "iota",
-    "iou_loss", "isclose", "isfinite", "isinf", "isnan", "kl_div", "kron", "kthvalue", "laplace", "le", "leaky_relu",
-    "left_shift", "lerp", "lgamma", "local_response_norm", "log", "log10", "log1p", "log2", "log_cosh", "log_sigmoid",
-    "log_softmax", "logaddexp", "logical_xor", "logistic", "logit", "logsumexp", "lp_pool1d", "lp_pool2d", "lp_pool3d",
-    "lt", "margin_ranking_loss", "matmul", "matrix_norm", "max_pool1d", "max_pool2d", "max_pool3d", "maximum",
-    "median", "meshgrid", "minimum", "mish", "mod", "moments", "mul", "multi_margin_loss", "multinomial", "nan_to_num",
-    "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "ne", "neg", "nonzero", "norm", "normal",
+    "cummax", "cummin", "cumprod", "cumsum", "degrees", "depth_to_space", "depthwise_conv1d", "depthwise_conv2d",
+    "depthwise_conv3d", "diag", "diagonal", "dice_loss", "digamma", "digitize", "div", "dot", "dropout", "einsum",
+    "elu", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "exponential", "flip", "floor", "fma", "fmod",
+    "fold", "fst", "gamma", "gather_nd", "gaussian_nll_loss", "ge", "gelu", "glu", "grid_sample", "gt", "gumbel",
+    "hard_sigmoid", "hard_swish", "hard_tanh", "hardshrink", "heaviside", "hinge_embedding_loss", "hinge_loss",
+    "histogram", "huber", "hypot", "id", "index_update", "interpolate", "iota", "iou_loss", "isclose", "isfinite",
+    "isinf", "isnan", "kl_div", "kron", "kthvalue", "laplace", "le", "leaky_relu", "left_shift", "lerp", "lgamma",
+    "local_response_norm", "log", "log10", "log1p", "log2", "log_cosh", "log_sigmoid", "log_softmax", "logaddexp",
+    "logical_xor", "logistic", "logit", "logsumexp", "lp_pool1d", "lp_pool2d", "lp_pool3d", "lt",
+    "margin_ranking_loss", "matmul", "matrix_norm", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "median",
+    "meshgrid", "minimum", "mish", "mod", "moments", "mul", "multi_margin_loss", "multinomial", "nan_to_num", "nanmax",
+    "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "ne", "neg", "nonzero", "norm", "normal",
     "normalize", "not_", "one_hot", "or_", "outer", "pad", "pairwise_distance", "permutation", "pick", "pixel_shuffle",
     "pixel_unshuffle", "poisson", "poisson_nll_loss", "pow", "prelu", "prod", "ptp", "put_along_axis", "quantile",
     "rademacher", "radians", "randint", "random_crop", "recip", "recip_sqrt", "relu", "relu6", "relu_gate", "repeat",
@@ -221,40 +222,43 @@ def contrastive_loss(distance: object, target: object, *, margin: float = 1.0, l
 
 def conv1d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
-    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", groups: int = 1
+    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", groups: int = 1,
+    window: int | Sequence[int] | None = None, channels: int | None = None
 ) -> Tensor:
     """The sum over each window of `x` times a kernel; `groups` splits channels into separate convolutions."""
 
 def conv2d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
-    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", groups: int = 1
+    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", groups: int = 1,
+    window: int | Sequence[int] | None = None, channels: int | None = None
 ) -> Tensor:
     """The sum over each window of `x` times a kernel; `groups` splits channels into separate convolutions."""
 
 def conv3d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
-    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", groups: int = 1
+    padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", groups: int = 1,
+    window: int | Sequence[int] | None = None, channels: int | None = None
 ) -> Tensor:
     """The sum over each window of `x` times a kernel; `groups` splits channels into separate convolutions."""
 
 def conv_transpose1d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
     padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", output_padding: int | Sequence[int] = 0,
-    groups: int = 1
+    groups: int = 1, window: int | Sequence[int] | None = None, channels: int | None = None
 ) -> Tensor:
     """The transposed convolution: the kernel times each cell of `x`, summed where these windows overlap."""
 
 def conv_transpose2d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
     padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", output_padding: int | Sequence[int] = 0,
-    groups: int = 1
+    groups: int = 1, window: int | Sequence[int] | None = None, channels: int | None = None
 ) -> Tensor:
     """The transposed convolution: the kernel times each cell of `x`, summed where these windows overlap."""
 
 def conv_transpose3d(
     x: object, kernel: object, *, stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1,
     padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none", output_padding: int | Sequence[int] = 0,
-    groups: int = 1
+    groups: int = 1, window: int | Sequence[int] | None = None, channels: int | None = None
 ) -> Tensor:
     """The transposed convolution: the kernel times each cell of `x`, summed where these windows overlap."""
 
@@ -324,6 +328,27 @@ def degrees(x: object, *, label: str | None = None) -> Tensor:
 
 def depth_to_space(x: object, block: int | Sequence[int], *, mode: str = "DCR") -> Tensor:
     """Moves blocks of channels to the spatial axes, which are all output axes but the last."""
+
+def depthwise_conv1d(
+    x: object, kernel: object, *, multiplier: int = 1, stride: int | Sequence[int] = 1,
+    dilation: int | Sequence[int] = 1, padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none",
+    window: int | Sequence[int] | None = None
+) -> Tensor:
+    """The convolution of each channel of `x` alone, by `multiplier` kernels."""
+
+def depthwise_conv2d(
+    x: object, kernel: object, *, multiplier: int = 1, stride: int | Sequence[int] = 1,
+    dilation: int | Sequence[int] = 1, padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none",
+    window: int | Sequence[int] | None = None
+) -> Tensor:
+    """The convolution of each channel of `x` alone, by `multiplier` kernels."""
+
+def depthwise_conv3d(
+    x: object, kernel: object, *, multiplier: int = 1, stride: int | Sequence[int] = 1,
+    dilation: int | Sequence[int] = 1, padding: str | int | Sequence[int] | Sequence[Sequence[int]] = "none",
+    window: int | Sequence[int] | None = None
+) -> Tensor:
+    """The convolution of each channel of `x` alone, by `multiplier` kernels."""
 
 def diag(x: object) -> Tensor:
     """The diagonal matrix of a vector."""
