@@ -23,6 +23,7 @@ from ocannl.ir.loops import (
     For,
     Let,
     Load,
+    Local,
     MemorySpace,
     Mode,
     Proc,
@@ -47,6 +48,7 @@ from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.opt.schedule.plan import ScalarPlan, TilePlan, model_plan
 from ocannl.opt.schedule.plan.packing import block_trip_counts, panel_loops
 from ocannl.opt.schedule.plan.register_tiles import best_tile_plan, load_imbalance
+from ocannl.opt.schedule.schedule import schedule_with
 
 SSE, AVX, AVX512 = (Capabilities(vector_bytes=size, vector_registers=16 + size // 64 * 16) for size in (16, 32, 64))
 
@@ -320,6 +322,25 @@ def test_what_a_plan_becomes(make: Callable[[], Example], golden: Callable[[str]
     for node, array in expected.items():
         np.testing.assert_allclose(actual[node], array, rtol=1e-6)
     golden(print_proc(before) + "\n" + print_proc(after))
+
+
+@pytest.mark.parametrize("make", [blocks, blocks_in_place, strips_in_panels])
+def test_plans_with_blocks_inside_of_loops(make: Callable[[], Example]) -> None:
+    """Panels have the size of blocks; what would need a buffer is built without blocks."""
+    group, plan = make()
+    n, z = sym("n", 2), out("z", 2)
+    body = (loop(n, (Store(ref(z, n), num(1)), group.stmt())),)
+    before = Proc("step", (*bufs_of(group), z), (), body)
+    after = schedule_with(before, lambda found, is_parallel: plan if found.reductions else model_plan(found, AVX))
+    verify(after, "optimized")
+    assert after.bufs == before.bufs
+    numbers = np.random.default_rng(0)
+    arrays = {b.node: numbers.integers(-4, 5, b.shape).astype(b.precision.numpy) for b in before.bufs if b.node}
+    expected, actual = interpret(before, arrays), interpret(after, arrays)
+    for node, array in expected.items():
+        np.testing.assert_allclose(actual[node], array, rtol=1e-6)
+    panel_sizes = [node.buf.size for node in walk(after.body) if isinstance(node, Local) and "panel" in node.buf.name]
+    assert max(panel_sizes, default=0) == (2 * 4 * 4 if plan.panels else 0)
 
 
 # ------------------------------------------------------------------------------------------- choices of the cost model

@@ -119,7 +119,20 @@ def _group_of_statement(stmt: Stmt, names: Namer) -> FusionGroup | None:
 
 def _schedule_nested(stmt: Stmt, choose: GroupPlanner, names: Namer) -> Stmt:
     group = schedulable_group(stmt, names)
-    return _schedule_children(stmt, choose, names) if group is None else build_loops(group, choose(group, False), names)
+    if group is None:
+        return _schedule_children(stmt, choose, names)
+    return _build_nested(group, choose(group, False), names)
+
+
+def _build_nested(group: FusionGroup, plan: Plan, names: Namer) -> Stmt:
+    """Builds a group inside of loops that threads may share. Buffers would be shared, too: a plan that needs some, as
+    for partial sums that its result cannot hold, is built without cache blocks."""
+    if not isinstance(plan, TilePlan) or not plan.needs_buffers:
+        return build_loops(group, plan, names)
+    packed = pack_operands(group, plan, names)
+    if packed.bufs:
+        return build_loops(group, replace(plan, packed_operands=(), panels=(), k_block=0), names)
+    return as_statement(packed.body)
 
 
 def _schedule_children(stmt: Stmt, choose: GroupPlanner, names: Namer) -> Stmt:
