@@ -199,3 +199,12 @@ def test_gradients_share_intermediate_results() -> None:
 @pytest.mark.parametrize(("spec", "want"), [("o=+k => o", [2, 3, 3, 2]), ("2*o[1,0]+k => o", [2, 3])])
 def test_windows_over_a_constant_count_its_cells(spec: str, want: list[int], backend: str) -> None:
     np.testing.assert_array_equal(oc.full(1.0, o=[4]).sum(spec, k=3).numpy(oc.Context(backend)), want)
+
+
+def test_windows_over_a_constant_in_code(backend: str) -> None:
+    x, y = oc.tensor(np.ones(3, "float32")), oc.node("y", output=[5])
+    with oc.cd("windows") as code:
+        y["=:+", "o=+k; k => o"] = oc.full(1.0, o=[5]) * x
+    ctx = oc.Context(backend)
+    ctx.run(code)
+    np.testing.assert_array_equal(ctx[y], [2, 3, 3, 3, 2])

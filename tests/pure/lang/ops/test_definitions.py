@@ -48,7 +48,7 @@ INVALID: dict[str, tuple[Callable[[oc.Tensor], Any], type[Exception], str]] = {
     "a stride": (lambda x: oc.conv2d(FEW, FEW, stride=0), oc.CodeError, "`stride` is a positive integer, or one for"),
     "a window": (lambda x: oc.max_pool2d(FEW, (2, 2, 2)), oc.CodeError, "of 2 axes, and not (2, 2, 2)"),
     "a dilation": (lambda x: oc.avg_pool1d(X[0], 2, dilation=True), oc.CodeError, "and not True"),
-    "a padding": (lambda x: oc.conv1d(X, X, padding="full"), oc.CodeError, "'none' or 'same', and not 'full'"),
+    "a padding": (lambda x: oc.conv1d(X, X, padding="full"), oc.CodeError, "of 1 axes, and not 'full'"),
     "groups": (lambda x: oc.conv1d(X, X, groups=0), oc.CodeError, "`groups` must be a positive integer, not 0"),
     "what is left": (lambda x: oc.max_pool2d(FEW, 3, 2).dims, oc.ShapeError, "1 is no multiple of the stride 2"),
     "other channels": (lambda x: oc.conv1d(X[0], np.zeros((2, 4, 1))).dims, oc.ShapeError, "4"),

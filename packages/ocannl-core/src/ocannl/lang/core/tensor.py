@@ -14,10 +14,10 @@ import numpy as np
 from ocannl.base import spelling
 from ocannl.base.errors import ArgumentError, CodeError, DataError
 from ocannl.base.traceback_filtering import public_class
-from ocannl.infer.logic import pointwise
+from ocannl.infer.logic import Logic, pointwise
 from ocannl.infer.shape import Shape
 from ocannl.infer.shape_view import TensorShape
-from ocannl.infer.spec import ShapeSpec, reads_outside
+from ocannl.infer.spec import reads_outside
 from ocannl.infer.tensor_description import Provenance
 from ocannl.ir.assign import Assign, Comp, Index, Number, Origin
 from ocannl.ir.precision import Precision, int32, precision
@@ -381,8 +381,7 @@ def apply(
 ) -> Tensor:
     """Applies an operation: emits the shape constraints of the result; its values are computed when code is run."""
     inputs = tuple(t.as_operand(operation) for t in operands)
-    if any(t.literal is not None for t in inputs):
-        inputs = tuple(_with_cells(t, shape) for t, shape in zip(inputs, operation.logic.spec.operands, strict=True))
+    inputs = with_cells_in_windows(inputs, operation.logic)
     call_site = site()
     result: Tensor
     typing = dtype_inference.result_dtype(operation, inputs, recorder.get() is not None)
@@ -410,9 +409,14 @@ def apply(
     return result
 
 
-def _with_cells(t: Tensor, shape: ShapeSpec) -> Tensor:
-    """The tensor, or a copy of a literal where windows reach beyond its cells: a constant has no outside."""
-    return apply(_COPY, [t]) if t.literal is not None and any(map(reads_outside, shape.axes)) else t
+def with_cells_in_windows(operands: tuple[Tensor, ...], logic: Logic) -> tuple[Tensor, ...]:
+    """The operands, with copies of literals where windows reach beyond their cells: a constant has no outside."""
+    if all(t.literal is None for t in operands):
+        return operands
+    return tuple(
+        apply(_COPY, [t]) if t.literal is not None and any(map(reads_outside, shape.axes)) else t
+        for t, shape in zip(operands, logic.spec.operands, strict=True)
+    )
 
 
 _COPY = contraction("copy", pointwise(1), lambda v: v, None, text="{0}")

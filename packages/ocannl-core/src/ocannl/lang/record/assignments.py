@@ -19,7 +19,7 @@ from ocannl.lang.core.dtype_inference import DtypeInference, is_constant
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operation import Operation, ResultType, contraction
 from ocannl.lang.core.symbolic_terms import Term, apply
-from ocannl.lang.core.tensor import COMPARISONS, Tensor
+from ocannl.lang.core.tensor import COMPARISONS, Tensor, with_cells_in_windows
 from ocannl.lang.declare.axes import logic_of
 from ocannl.lang.ops.casts import refuse_loss, type_stored
 from ocannl.lang.record.code import recorder
@@ -151,6 +151,8 @@ def _record_statement(
         raise CodeError(f"`{lhs.label}` is written by oc.transfer, and only read in code")
     if slice_base(lhs)[0].node.role is Role.DATA:
         raise CodeError(f"`{lhs.label}` is constant data and cannot be assigned; use a placeholder or oc.node")
+    if projections is None:
+        operands = with_cells_in_windows(operands, logic)
     active.record(Statement(lhs, accum, clear, combine, operands, logic, sizes, site().where, projections))
 
 
