@@ -30,7 +30,7 @@ def long(session: nox.Session) -> None:
     processes killed while they save, and 100 000 mutated checkpoints."""
     command = ["pytest", "--complete", "--hypothesis-profile=fuzz", "-n", "auto", *(session.posargs or ["tests"])]
     counts = {"SHAPES": "1000000", "ONES": "1000000", "SCHEDULES": "10000", "NETWORKS": "5000", "PAPERS": "all"}
-    counts |= {"JUNK": "200000", "SCANS": "1000", "OPERANDS": "200", "KILLS": "10000", "MUTATIONS": "100000"}
+    counts |= {"JUNK": "200000", "SCANS": "1000", "OPERANDS": "200", "SAVE_KILLS": "10000", "MUTATIONS": "100000"}
     session.run(*command, env={f"OCANNL_TEST_{name}": count for name, count in counts.items()})
 
 

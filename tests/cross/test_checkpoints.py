@@ -26,7 +26,7 @@ from ocannl import train
 from ocannl.checkpoint import block_writer
 
 BACKENDS = [row.name for row in oc.backends() if row.usable and row.name != "example"]
-KILLS = int(os.environ.get("OCANNL_TEST_KILLS", "200"))
+KILLS = int(os.environ.get("OCANNL_TEST_SAVE_KILLS", "200"))
 MUTATIONS = int(os.environ.get("OCANNL_TEST_MUTATIONS", "300"))
 X = np.random.default_rng(0).normal(size=(4, 3)).astype("f4")
 
