@@ -207,7 +207,7 @@ ROWS = (
     row("experts", lambda: nn.experts(count=4, inner=6), lambda s: Experts(s[-1], 4, 6, 2)),
     row("encoder_layer", lambda: nn.encoder_layer(heads=2, inner=12), lambda s: Unpacked(encoder_layer(s))),
     row("encoder_layer, pre-norm", lambda: nn.encoder_layer(heads=2, inner=12, pre_norm=True, activation=oc.gelu),
-        lambda s: Unpacked(encoder_layer(s, norm_first=True, activation=t.GELU("tanh")))),
+        lambda s: Unpacked(encoder_layer(s, norm_first=True, activation=t.GELU("tanh"))), rate=0.01),
     row("encoder", lambda: nn.encoder(layers=2, heads=2, inner=12, final_norm=True),
         lambda s: Unpacked(t.TransformerEncoder(encoder_layer(s), 2, t.LayerNorm(s[-1])))),
     row("decoder_layer", lambda: cross(layer=nn.decoder_layer(heads=2, inner=12, label="layer")),

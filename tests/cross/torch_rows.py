@@ -70,6 +70,17 @@ def pool(name: str, shape: tuple[int, ...], theirs: dict[str, Any] | None = None
     return Row(called, ours, there, ((shape,),), "float32 float64", ties=False)
 
 
+def attended(q, k, v, **settings):
+    """Attention of operands `batch, position, head, size`."""
+    q, k, v = (oc.einsum("bthd => bt|hd", x) for x in (q, k, v))
+    return oc.einsum("bt|hd => bthd", oc.scaled_dot_product_attention(q, k, v, **settings))
+
+
+def torch_attended(q, k, v, **settings):
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, **settings).transpose(1, 2)
+
+
 POSITIVE = {"low": 0.3}
 ZERO_ROWS: tuple[Shapes, ...] = (((0, 3),),)
 ROWS = (
@@ -218,6 +229,10 @@ ROWS = (
         (((3, 4), (4,)), ((5, 1), (1,)), ((0, 3), (3,)), ((3, 0), (0,))), NUMBERS),
     Row("einsum", lambda x, y: oc.einsum("ij; jk => ik", x, y), lambda x, y: torch.einsum("ij,jk->ik", x, y),
         (((3, 4), (4, 2)), ((1, 1), (1, 3)), ((2, 0), (0, 3)), ((0, 2), (2, 3))), NUMBERS),
+    Row("scaled_dot_product_attention", lambda *x: attended(*x, causal=True),
+        lambda *x: torch_attended(*x, is_causal=True), (((2, 4, 2, 3),) * 3,), but=None),
+    Row("scaled_dot_product_attention of other positions", lambda *x: attended(*x, scale=0.3),
+        lambda *x: torch_attended(*x, scale=0.3), (((2, 4, 2, 3), (2, 5, 2, 3), (2, 5, 2, 4)),), but=None),
     Row("einsum of a batch", lambda x, y: oc.einsum("bij; bjk => bik", x, y), torch.bmm,
         (((2, 3, 4), (2, 4, 3)), ((0, 3, 2), (0, 2, 3)))),
     Row("einsum of three", lambda x, y, z: oc.einsum("bi;oij;bj => bo", x, y, z),
