@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 
@@ -71,8 +71,9 @@ def summary(*outputs: Tensor | Graph) -> Summary:
     if not roots or not all(isinstance(t, Tensor) for t in roots):
         raise ArgumentError("oc.summary takes the outputs of a model: tensors, or a graph")
     tensors = graph.in_execution_order(roots)
-    paths = _block_paths(tensors)
-    return Summary((*(_block(path, tensors) for path in paths), _block("", tensors)))
+    reached = frozenset(tensors)
+    operations = {t: _operations(t, reached) for t in tensors if t.application is not None}
+    return Summary(tuple(_block(path, tensors, operations) for path in (*_block_paths(tensors), "")))
 
 
 def _block_paths(tensors: Sequence[Tensor]) -> list[str]:
@@ -92,7 +93,7 @@ def _prefixes(path: str) -> Iterator[str]:
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
-def _block(path: str, tensors: Sequence[Tensor]) -> BlockSummary:
+def _block(path: str, tensors: Sequence[Tensor], operations: Mapping[Tensor, int]) -> BlockSummary:
     """The summary of the block at a path; that of everything for the empty path."""
     inside = [t for t in tensors if not path or _is_within(t.path if t.application is None else t.scope, path)]
     params = [t for t in inside if t.is_parameter]
@@ -106,7 +107,7 @@ def _block(path: str, tensors: Sequence[Tensor]) -> BlockSummary:
         sum(prod(t.dims) for t in params),
         sum(prod(t.dims) * t.dtype.nbytes for t in params),
         sum(prod(t.dims) * t.dtype.nbytes for t in stored),
-        sum(_terms(code) for t in computed for code in _code(t, tensors)),
+        sum(operations[t] for t in computed),
     )
 
 
@@ -114,8 +115,9 @@ def _is_within(scope: str | None, path: str) -> bool:
     return scope is not None and (scope == path or scope.startswith(f"{path}."))
 
 
-def _code(t: Tensor, tensors: Sequence[Tensor]) -> list[Comp]:
-    return [] if isinstance(t.application, RegionResult) else list(t.value_step(frozenset(tensors))())
+def _operations(t: Tensor, reached: Set[Tensor]) -> int:
+    """The number of terms that the code of a tensor evaluates; that of results of loops belongs to the loop."""
+    return 0 if isinstance(t.application, RegionResult) else sum(map(_terms, t.value_step(reached)()))
 
 
 def _terms(code: Comp) -> int:
