@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -458,7 +459,9 @@ def test_only_the_failing_program_of_several_is_replaced(monkeypatch: Patch) -> 
     fail_on(monkeypatch, ctx.backend, RuntimeError("no"), lambda proc: is_vectorized(proc) and "y" in proc.name)
     with pytest.warns(oc.DefectWarning) as caught:
         first, second = ctx.compile_all([y.forward, z.forward])
-    assert "compiled with a simple schedule" in str(caught[0].message)
+    (message,) = [str(warning.message) for warning in caught]
+    # The width of vectors decides which schedule has none: eight cells fill one of AVX, and half of one of AVX-512.
+    assert "y_forward" in message and re.search(r"compiled with (a simple|the plain) schedule", message)
     first(), second()
     assert (ctx[y] == 2).all() and (ctx[z] == 2).all()
     assert "vectorized" in second.stages()["allocate_memory"]

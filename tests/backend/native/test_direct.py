@@ -160,9 +160,9 @@ def test_long_programs_are_not_called_directly(ctx):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_direct_calls_of_parallel_programs(native, threads):
     numbers = np.random.default_rng(0)
-    left, right = (numbers.integers(-9, 10, (64, 64)).astype("float32") for _ in range(2))
+    left, right = (numbers.integers(-9, 10, shape).astype("float32") for shape in ((48, 64), (64, 64)))
     with oc.Context(native.name, threads=threads, queue="inline") as context:
-        a, b = oc.placeholder("a", batch=[64, 64], input=[], output=[]), oc.tensor(right, batch_axes=2)
+        a, b = oc.placeholder("a", batch=[48, 64], input=[], output=[]), oc.tensor(right, batch_axes=2)
         product = oc.einsum("ik|; kj| => ij|", a, b)
         step = context.compile(product.forward)
         assert isinstance(step, DirectRoutine) and "parallel(" in str(step.stages())
