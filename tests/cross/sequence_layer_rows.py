@@ -32,6 +32,10 @@ def memory(width, batch):
     return np.random.default_rng(3).normal(size=(batch, MEMORY, width))
 
 
+def initial_state(width, number, part, batch):
+    return np.random.default_rng((number, part)).normal(size=(batch, width))
+
+
 def lengths(batch, steps):
     return np.arange(steps, steps - batch, -1)
 
@@ -61,6 +65,23 @@ def from_state(x, *, cell, count):
     )
     after = cell(state if count > 1 else state[0], x)
     return after[1] if count > 1 else after
+
+
+@oc.op
+def carried(x, *, layer, directions, parts, layers=1, several=False):
+    """Results and last states of a recurrent layer, `b, k|width`, from initial states."""
+    start = [
+        tuple(oc.tensor(initial_state(6, n, part, x.dims[0]), batch_axes=1).astype(x.dtype) for part in range(parts))
+        for n in range(layers * directions)
+    ]
+    start = start if parts > 1 else [state[0] for state in start]
+    sizes = oc.tensor(lengths(*x.dims[:2]), batch_axes=1) if several else None
+    y, states = layer(x, sizes, start)
+    y = oc.einsum("b, t|(d w) => b, (t d)|w", y, d=directions)
+    columns = states if parts == 1 else [state[part] for part in range(parts) for state in states]
+    for column in columns:
+        y = oc.concat("b, t|w; b, k|w => b, t^k|w", y, oc.einsum("b|w => b, 0|w", column))
+    return y
 
 
 @oc.op
@@ -123,6 +144,30 @@ def padding_of(x):
 def packed(module, x):
     given = t.utils.rnn.pack_padded_sequence(x, torch.tensor(lengths(*x.shape[:2])), batch_first=True)
     return t.utils.rnn.pad_packed_sequence(module(given)[0], batch_first=True, total_length=x.shape[1])[0]
+
+
+def continued(parts, layers=1, several=False):
+    """The call of `carried`."""
+
+    def call(module, x):
+        directions = 2 if module.bidirectional else 1
+        start = [
+            torch.tensor(
+                np.stack([initial_state(6, n, part, len(x)) for n in range(layers * directions)]), dtype=x.dtype
+            )
+            for part in range(parts)
+        ]
+        sizes = torch.tensor(lengths(*x.shape[:2]))
+        given = t.utils.rnn.pack_padded_sequence(x, sizes, batch_first=True) if several else x
+        y, states = module(given, tuple(start) if parts > 1 else start[0])
+        if several:
+            y = t.utils.rnn.pad_packed_sequence(y, batch_first=True, total_length=x.shape[1])[0]
+        states = states if parts > 1 else (states,)
+        return torch.cat(
+            [y.unflatten(-1, (directions, -1)).flatten(1, 2), *(state.movedim(0, 1) for state in states)], 1
+        )
+
+    return call
 
 
 def state_of(x, n):
@@ -240,4 +285,17 @@ ROWS = (
     row("lstm of several lengths",
         lambda: of_lengths(layer=nn.lstm(width=3, layers=2, bidirectional=True, label="lstm")),
         lambda s: Unpacked(t.LSTM(s[-1], 3, 2, batch_first=True, bidirectional=True), packed)),
+    row("rnn with states", lambda: carried(layer=nn.rnn(width=6, return_states=True), directions=1, parts=1),
+        lambda s: Unpacked(t.RNN(s[-1], 6, batch_first=True), continued(1))),
+    row("gru with states",
+        lambda: carried(layer=nn.gru(width=6, layers=2, bidirectional=True, return_states=True), directions=2, parts=1,
+                        layers=2),
+        lambda s: Unpacked(t.GRU(s[-1], 6, 2, batch_first=True, bidirectional=True), continued(1, 2))),
+    row("lstm with states", lambda: carried(layer=nn.lstm(width=6, layers=2, return_states=True), directions=1, parts=2,
+                                            layers=2),
+        lambda s: Unpacked(t.LSTM(s[-1], 6, 2, batch_first=True), continued(2, 2))),
+    row("lstm with states of several lengths",
+        lambda: carried(layer=nn.lstm(width=6, bidirectional=True, return_states=True), directions=2, parts=2,
+                        several=True),
+        lambda s: Unpacked(t.LSTM(s[-1], 6, batch_first=True, bidirectional=True), continued(2, several=True))),
 )  # fmt: skip

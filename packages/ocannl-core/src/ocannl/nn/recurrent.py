@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
+from ocannl.base.errors import ArgumentError
 from ocannl.lang import api as oc
 from ocannl.lang.api import Block, Tensor
 from ocannl.nn.layer import layer
 
 State = Any
 """A tensor, or a tuple of tensors, of the shape `..b..|width`."""
+States = Sequence[State]
+"""The state of each cell of a recurrent layer."""
 
 
 @layer
@@ -58,82 +63,126 @@ def gru_cell(h: Tensor, x: Tensor, *, width: int) -> Tensor:
 
 @layer
 def rnn(
-    x: Tensor, lengths: Tensor | None = None, *, width: int, layers: int = 1, bidirectional: bool = False,
-    activation: Callable[[Tensor], Tensor] = oc.tanh, rate: float = 0.0,
-) -> Tensor:  # fmt: skip
-    """`nn.rnn_cell` along a sequence: the states at all positions.
+    x: Tensor, lengths: Tensor | None = None, initial: States | None = None, *, width: int, layers: int = 1,
+    bidirectional: bool = False, activation: Callable[[Tensor], Tensor] = oc.tanh, rate: float = 0.0,
+    return_states: bool = False,
+) -> Any:  # fmt: skip
+    """`nn.rnn_cell` along a sequence: the states at all positions, and with `return_states` also the last ones.
 
     `layers` are stacked, with dropout at `rate` between them; with `bidirectional` each layer has a second cell that
     goes from the end to the start, and the states of both are concatenated. Positions from the length of their sequence
     on do not change the state, and their results are 0.
 
-    Shapes: `..b.., t|c; ..b..| => ..b.., t|width`, or `2 * width` if bidirectional.
+    Last states, and the `initial` ones, which are 0 by default, are a tuple with the state of each cell, in the order
+    of PyTorch: layer by layer, forward and then backward.
+
+    Shapes: `..b.., t|c; ..b..| => ..b.., t|width`, or `2 * width` if bidirectional; states are `..b..|width`.
     """
-    return _stacked(x, lengths, layers, bidirectional, rate, lambda name: rnn_cell(
-        width=width, activation=activation, label=name), lambda state: state, 0.0)  # fmt: skip
+    cell = partial(rnn_cell, width=width, activation=activation)
+    return _stacked(x, lengths, initial, _Recurrence(cell), layers, bidirectional, rate, return_states)
 
 
 @layer
 def gru(
-    x: Tensor, lengths: Tensor | None = None, *, width: int, layers: int = 1, bidirectional: bool = False,
-    rate: float = 0.0,
-) -> Tensor:  # fmt: skip
-    """`nn.gru_cell` along a sequence: the states at all positions, as in `nn.rnn`.
+    x: Tensor, lengths: Tensor | None = None, initial: States | None = None, *, width: int, layers: int = 1,
+    bidirectional: bool = False, rate: float = 0.0, return_states: bool = False,
+) -> Any:  # fmt: skip
+    """`nn.gru_cell` along a sequence: the states at all positions, and with `return_states` also the last ones, as in
+    `nn.rnn`.
 
-    Shapes: `..b.., t|c; ..b..| => ..b.., t|width`, or `2 * width` if bidirectional.
+    Shapes: `..b.., t|c; ..b..| => ..b.., t|width`, or `2 * width` if bidirectional; states are `..b..|width`.
     """
-    return _stacked(x, lengths, layers, bidirectional, rate, lambda name: gru_cell(width=width, label=name),
-                    lambda state: state, 0.0)  # fmt: skip
+    cell = partial(gru_cell, width=width)
+    return _stacked(x, lengths, initial, _Recurrence(cell), layers, bidirectional, rate, return_states)
 
 
 @layer
 def lstm(
-    x: Tensor, lengths: Tensor | None = None, *, width: int, layers: int = 1, bidirectional: bool = False,
-    rate: float = 0.0,
-) -> Tensor:  # fmt: skip
-    """`nn.lstm_cell` along a sequence: the states `h` at all positions, as in `nn.rnn`.
+    x: Tensor, lengths: Tensor | None = None, initial: States | None = None, *, width: int, layers: int = 1,
+    bidirectional: bool = False, rate: float = 0.0, return_states: bool = False,
+) -> Any:  # fmt: skip
+    """`nn.lstm_cell` along a sequence: the states `h` at all positions, and with `return_states` also the last ones, as
+    in `nn.rnn`. A state is a pair `(h, c)`.
 
-    Shapes: `..b.., t|c; ..b..| => ..b.., t|width`, or `2 * width` if bidirectional.
+    Shapes: `..b.., t|c; ..b..| => ..b.., t|width`, or `2 * width` if bidirectional; `h` and `c` are `..b..|width`.
     """
-    return _stacked(x, lengths, layers, bidirectional, rate, lambda name: lstm_cell(width=width, label=name),
-                    lambda state: state[0], (0.0, 0.0))  # fmt: skip
+    cell = partial(lstm_cell, width=width)
+    return _stacked(x, lengths, initial, _Recurrence(cell, 2), layers, bidirectional, rate, return_states)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recurrence:
+    """A kind of cell: a function from a label to a block, whose state consists of `parts` tensors, its result first."""
+
+    cell: Callable[..., Any]
+    parts: int = 1
+
+    @property
+    def start(self) -> State:
+        return (0.0,) * self.parts if self.parts > 1 else 0.0
+
+    def result(self, state: State) -> Tensor:
+        return cast("Tensor", state[0] if self.parts > 1 else state)
+
+    def checked(self, initial: States | None, names: Sequence[str]) -> Sequence[State]:
+        """The initial state of each cell. Raises: ArgumentError unless there is one for each."""
+        if initial is None:
+            return [self.start] * len(names)
+        state = "a tensor" if self.parts == 1 else f"a tuple of {self.parts} tensors"
+        if not isinstance(initial, list | tuple) or len(initial) != len(names):
+            raise ArgumentError(
+                f"`initial` holds a state for each of the cells {', '.join(names)}: a tuple of {len(names)}, "
+                f"in which a state is {state}"
+            )
+        for n, part in enumerate(initial):
+            fits = isinstance(part, tuple | list) and len(part) == self.parts if self.parts > 1 else True
+            if not fits or (self.parts == 1 and isinstance(part, tuple | list)):
+                raise ArgumentError(f"the state {n} of `initial`, that of {names[n]}, is {state}")
+        return [tuple(part) if self.parts > 1 else part for part in initial]
 
 
 def _stacked(
-    x: Tensor, lengths: Tensor | None, layers: int, bidirectional: bool, rate: float, cell: Callable[[str], Block],
-    result: Callable[[State], Tensor], start: State,
-) -> Tensor:  # fmt: skip
+    x: Tensor, lengths: Tensor | None, initial: States | None, kind: _Recurrence, layers: int, bidirectional: bool,
+    rate: float, return_states: bool,
+) -> Any:  # fmt: skip
+    """Layers of cells, each along the results of the layer before."""
+    directions = (("cell", False), ("reverse", True))[: 2 if bidirectional else 1]
+    names = [
+        name if number == 0 else f"{name}_{number + 1}" for number in range(layers) for name, _ in directions
+    ]
+    starts = iter(kind.checked(initial, names))
     steps = oc.einsum("..., t|c => t, ...|c", x)
+    states = []
     for number in range(layers):
         if number and rate:
             steps = oc.dropout(steps, rate)
-        ahead = _along(steps, lengths, cell("cell"), result, start, reverse=False)
-        if bidirectional:
-            behind = _along(steps, lengths, cell("reverse"), result, start, reverse=True)
-            steps = oc.concat("...|a; ...|b => ...|a^b", ahead, behind)
-        else:
-            steps = ahead
-    return oc.einsum("t, ...|c => ..., t|c", steps)
+        results = []
+        for name, is_reverse in directions:
+            state, result = _along(steps, lengths, kind, kind.cell(label=name), next(starts), is_reverse)
+            states.append(state)
+            results.append(result)
+        steps = oc.concat("...|a; ...|b => ...|a^b", *results) if bidirectional else results[0]
+    y = oc.einsum("t, ...|c => ..., t|c", steps)
+    return (y, tuple(states)) if return_states else y
 
 
 def _along(
-    steps: Tensor, lengths: Tensor | None, cell: Block, result: Callable[[State], Tensor], start: State, reverse: bool
-) -> Tensor:
-    """The results of a cell at all steps."""
+    steps: Tensor, lengths: Tensor | None, kind: _Recurrence, cell: Block, start: State, is_reverse: bool
+) -> tuple[State, Tensor]:
+    """The last state of a cell, and its results at all steps."""
 
     def step(state: State, element: Any) -> tuple[State, Tensor]:
         if lengths is None:
             after = cell(state, element)
-            return after, result(after)
+            return after, kind.result(after)
         x, position = element
         inside = position < lengths
         after = cell(state, x)
-        kept = _chosen(inside, after, state)
-        return kept, oc.where(inside, result(after), 0.0)
+        return _chosen(inside, after, state), oc.where(inside, kind.result(after), 0.0)
 
     xs = steps if lengths is None else (steps, oc.einsum("t => t|", oc.iota(steps.dims[0])))
-    _, results = oc.scan(step, start, xs, reverse=reverse)
-    return cast("Tensor", results)
+    state, results = oc.scan(step, start, xs, reverse=is_reverse)
+    return state, cast("Tensor", results)
 
 
 def _chosen(condition: Tensor, a: State, b: State) -> State:
