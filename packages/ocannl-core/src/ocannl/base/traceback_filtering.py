@@ -74,9 +74,14 @@ def is_internal(error: BaseException) -> bool:
 LIBRARIES = sys.stdlib_module_names | {"ocannl", "numpy", "ml_dtypes"} - {"__main__"}
 
 
-def argument_problem(function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> str:
-    """The first problem of the arguments of a call, or an empty text: an unknown keyword, or a missing or unfit one."""
-    title = _title(function)
+def argument_problem(
+    function: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any], complete: bool = True
+) -> str:
+    """The first problem of the arguments of a call, or an empty text: an unknown keyword, or a missing or unfit one.
+
+    Unless they are `complete`, arguments in positions may be missing.
+    """
+    title = title_of(function)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -88,7 +93,9 @@ def argument_problem(function: Callable[..., Any], args: tuple[Any, ...], settin
             if name not in keywords:
                 return f"{title} has no argument `{name}=`: {keyword_answer(name, keywords)}"
     try:
-        bound = signature.bind(*args, **settings)
+        bound = signature.bind_partial(*args, **settings)
+        missing = {} if complete else {p.name: None for p in parameters if p.kind is not p.KEYWORD_ONLY}
+        signature.bind(*args, **settings, **{n: v for n, v in missing.items() if n not in bound.arguments})
     except TypeError as error:
         shown = [str(p.replace(annotation=p.empty)) for p in parameters if p.name != "self"]
         return f"{title}({', '.join(shown)}): {error}"
@@ -107,7 +114,7 @@ def _size_problem(error: Exception) -> str:
     return f"an argument is too large: {error}" if "integer string conversion" in str(error) else ""
 
 
-def _title(function: Callable[..., Any]) -> str:
+def title_of(function: Callable[..., Any]) -> str:
     name = getattr(function, "__qualname__", repr(function)).rpartition("<locals>.")[2]
     module = str(getattr(function, "__module__", ""))
     prefix = next((f"{name}." for name in ("train", "nn") if module.startswith(f"ocannl.{name}")), "oc.")

@@ -216,6 +216,7 @@ class BlockFunction:
         self.required = {p.name for p in positional if p.default is p.empty and p.kind is not p.VAR_POSITIONAL}
 
     def __call__(self, *inputs: Any, label: str | None = None, training: bool | None = None, **arguments: Any) -> Any:
+        self.require_arguments(inputs, arguments)
         if training is not None and self.has_training:
             arguments["training"] = training
         at_once = bool(inputs) or not self.takes_tensors or not self.required.isdisjoint(arguments)
@@ -229,6 +230,9 @@ class BlockFunction:
         block = self._block(None if label is None else checked_label(label), arguments, at_once)
         mode = None if self.has_training and not isinstance(training, bool) else training
         return block(*inputs, training=mode) if at_once else block
+
+    def require_arguments(self, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> None:
+        """Raises an error for arguments that a subclass refuses; called before anything else."""
 
     def _block(self, label: str | None, arguments: Mapping[str, Any], at_once: bool) -> Block:
         # the variable that an immediate application is assigned to names its result, not the block

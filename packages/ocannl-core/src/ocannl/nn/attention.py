@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ocannl.base.errors import ArgumentError
 from ocannl.lang import api as oc
 from ocannl.lang.api import Tensor
 from ocannl.nn.cache import CacheView
@@ -28,9 +29,13 @@ def attention(
     Shapes: `..b.., t|c; ..b.., s|c' => ..b.., t|c`; the mask broadcasts to `..b..|heads, t, s`; `w_q` is
             `c -> heads * size`, `w_k` and `w_v` are `c' -> kv_heads * size`, and `w_o` is `heads * size -> c`.
     Init:   `w_q`, `w_k`, `w_v`, `w_o` by `init`, `oc.xavier()` by default; `b_q`, `b_k`, `b_v`, `b_o` 0.
+    Raises: ArgumentError if `heads` does not divide the width of `x`, without `size`.
     Source: Vaswani et al. 2017; Shazeer 2019; Ainslie et al. 2023; Beltagy, Peters, Cohan 2020.
     """
     width = x.dims[-1]
+    if size is None and width % heads:
+        operand = f"the width of `{x.label}`, {width}"
+        raise ArgumentError(f"nn.attention: `heads` is {heads}, which does not divide {operand}; give `size=`")
     kv_heads, size = kv_heads or heads, size or width // heads
     source = x if memory is None else memory
 

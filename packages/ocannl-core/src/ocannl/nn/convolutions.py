@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from ocannl.lang import api as oc
 from ocannl.lang.api import Tensor
-from ocannl.lang.ops.windows import Padding, Sizes
+from ocannl.lang.ops.windows import MARKS, SPATIAL_AXES, Padding, Sizes, margins, per_axis
 from ocannl.nn.layer import Layer, layer
 
 
@@ -55,7 +57,17 @@ def _depthwise_convolution(operation: Callable[..., Tensor], text: str) -> Layer
 def _named(function: Callable[..., Tensor], name: str, text: str) -> Layer[Tensor]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text.format(name=name)
-    return layer(function)
+    axes = SPATIAL_AXES[int(name.removesuffix("d")[-1]) - 1]
+    return layer(check=partial(_check_windows, axes))(function)
+
+
+def _check_windows(axes: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """Raises CodeError for settings of another number of axes, or an unknown padding."""
+    for name, least in (("window", 1), ("stride", 1), ("dilation", 1), ("output_padding", 0)):
+        if name in settings:
+            per_axis(axes, name, settings[name], least)
+    if not (isinstance(settings["padding"], str) and settings["padding"] in MARKS):
+        margins(axes, settings["padding"])
 
 
 _CONVOLUTION = """`oc.{name}` with a learned kernel `w`, plus `b`; `channels` is the number of output channels.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, cast, overload
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar, overload
 
-from ocannl.base.traceback_filtering import checked
-from ocannl.lang.api import Block, Tensor, op
+from ocannl.base.errors import ArgumentError
+from ocannl.base.traceback_filtering import argument_problem, checked, title_of
+from ocannl.lang.api import Block, Tensor
+from ocannl.lang.blocks import BlockFunction
+from ocannl.nn.configuration import setting_problem
 
+Check = Callable[[Mapping[str, Any]], None]
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -21,6 +25,46 @@ class Layer(Protocol[T_co]):
     def __call__(self, **configuration: Any) -> Block: ...
 
 
-def layer(function: Callable[..., T]) -> Layer[T]:
-    """`oc.op`, for a function whose arguments are compared with its annotations. Raises: ArgumentError."""
-    return cast("Layer[T]", op(checked(function)))
+@overload
+def layer(function: Callable[..., T]) -> Layer[T]: ...
+@overload
+def layer(*, check: Check) -> Callable[[Callable[..., T]], Layer[T]]: ...
+def layer(function: Callable[..., T] | None = None, *, check: Check | None = None) -> Any:
+    """`oc.op`, for a function whose arguments are compared with its annotations, and whose settings with their limits,
+    when it is configured; `check` is called with all settings, and raises an error for what else does not fit.
+
+    Raises: ArgumentError.
+    """
+    if function is None:
+        return lambda function: LayerFunction(checked(function), check)
+    return LayerFunction(checked(function), check)
+
+
+class LayerFunction(BlockFunction):
+    """A function decorated with `layer`."""
+
+    def __init__(self, function: Callable[..., Any], check: Check | None) -> None:
+        super().__init__(function)
+        self.check = check
+
+    def require_arguments(self, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> None:
+        title = title_of(self.function)
+        if any(isinstance(value, int | float | str) for value in inputs):
+            keywords = [name for name, p in self.signature.parameters.items() if p.kind is p.KEYWORD_ONLY]
+            raise ArgumentError(
+                f"{title} takes tensors in positions, whose sizes it infers, and settings by keyword: "
+                f"{', '.join(f'`{name}=`' for name in keywords) or 'none'}"
+            )
+        if problem := argument_problem(self.function, inputs, dict(arguments), complete=bool(inputs)):
+            raise ArgumentError(problem)
+        settings = self._settings(arguments)
+        if problem := setting_problem(settings):
+            raise ArgumentError(f"{title}: {problem}")
+        if self.check is not None:
+            self.check(settings)
+
+    def _settings(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """All settings, with the values of those that are not given."""
+        parameters = self.signature.parameters.values()
+        defaults = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is not p.empty}
+        return {**defaults, **arguments}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ocannl.base.errors import ArgumentError
 from ocannl.lang import api as oc
 from ocannl.lang.api import Tensor
 from ocannl.nn.layer import layer
@@ -31,10 +30,7 @@ def mlp(
 
     Shapes: `...|..i.. => ...|widths[-1]`.
     Init:   that of `nn.linear`.
-    Raises: ArgumentError without widths.
     """
-    if not widths:
-        raise ArgumentError("nn.mlp: `widths` is a list of one width or more")
     *hidden, last = widths
     for width in hidden:
         x = activation(linear(x, width=width, bias=bias, init=init))

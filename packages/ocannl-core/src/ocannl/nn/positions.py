@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ocannl.base.errors import ArgumentError
 from ocannl.lang import api as oc
 from ocannl.lang.api import Tensor
 from ocannl.nn.layer import layer
@@ -19,7 +20,8 @@ def positions_of(x: Tensor) -> Tensor:
 def sinusoids(positions: Tensor, *, width: int, base: float = 10000.0) -> Tensor:
     """Sines and cosines of the positions at geometric wavelengths, in turn: `sin(p / base**(2 i / width))`, `cos(...)`.
 
-    Shapes: `..b..| => ..b..|width`; `width` is even.
+    Shapes: `..b..| => ..b..|width`.
+    Raises: ArgumentError for an odd `width`.
     Source: Vaswani et al. 2017.
     """
     angles = _angles(positions, width, base)
@@ -46,6 +48,7 @@ def rotary(x: Tensor, positions: Tensor | None = None, *, base: float = 10000.0,
     neighbours, as in GPT-J. The angle of the pair `i` of `d / 2` is `p / base**(2 i / d)`.
 
     Shapes: `..b.., t|h,d => ..b.., t|h,d`; positions are `t|` or `..b.., t|`.
+    Raises: ArgumentError for an odd `d`.
     Source: Su, Lu, Pan, Murtadha, Wen, Liu 2021.
     """
     angles = oc.einsum(
@@ -61,6 +64,8 @@ def rotary(x: Tensor, positions: Tensor | None = None, *, base: float = 10000.0,
 
 def _angles(positions: Tensor, width: int, base: float) -> Tensor:
     """The angles of `width / 2` pairs: `...| => ...|width / 2`."""
+    if width % 2:
+        raise ArgumentError(f"positions rotate pairs of features: their number is even, not {width}")
     rates = oc.tensor((base ** (-2.0 * np.arange(width // 2) / width)).tolist(), label="rates")
     return positions * rates
 

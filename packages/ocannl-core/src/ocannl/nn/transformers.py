@@ -110,6 +110,12 @@ class _Residual:
         return x + y if self.pre_norm else layer_norm(x + y, axes=1, eps=self.eps, label="norm")
 
 
+def _ended(x: Tensor, final_norm: bool | None, pre_norm: bool, eps: float) -> Tensor:
+    """The result of a stack, with a last normalization, by default if the norms precede the layers."""
+    has_norm = pre_norm if final_norm is None else final_norm
+    return layer_norm(x, axes=1, eps=eps, label="norm") if has_norm else x
+
+
 @layer
 def encoder(
     x: Tensor, mask: Tensor | None = None, cache: CacheView | None = None, *,
@@ -125,8 +131,7 @@ def encoder(
             x, mask, cache, heads=heads, inner=inner, pre_norm=pre_norm, causal=causal, activation=activation,
             rate=rate, eps=eps, init=init, label="layer",
         )  # fmt: skip
-    has_norm = pre_norm if final_norm is None else final_norm
-    return layer_norm(x, axes=1, eps=eps, label="norm") if has_norm else x
+    return _ended(x, final_norm, pre_norm, eps)
 
 
 @layer
@@ -145,8 +150,7 @@ def decoder(
             x, memory, mask, memory_mask, cache, heads=heads, inner=inner, pre_norm=pre_norm, activation=activation,
             rate=rate, eps=eps, init=init, label="layer",
         )  # fmt: skip
-    has_norm = pre_norm if final_norm is None else final_norm
-    return layer_norm(x, axes=1, eps=eps, label="norm") if has_norm else x
+    return _ended(x, final_norm, pre_norm, eps)
 
 
 @layer

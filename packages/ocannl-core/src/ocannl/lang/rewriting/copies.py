@@ -104,8 +104,9 @@ class _Copies:
         application = t.application
         assert application is not None
         if isinstance(t, RegionTensor):
-            self._results[t] = self._region_results(t)
-            return self._results[t][0].application.operands[0] if self._results[t] else t  # type: ignore[union-attr]
+            self._results[t] = results = self._region_results(t)
+            applications = (result.application for result in results)
+            return next((a.operands[0] for a in applications if a is not None), t)
         if isinstance(application, RegionResult):
             copy = self._results[application.operands[0]][application.number]
         elif isinstance(t, StateUpdate):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
+from ocannl.base.errors import ArgumentError
 from ocannl.lang import api as oc
 from ocannl.lang.api import Tensor
 from ocannl.nn.convolutions import conv2d
@@ -16,7 +17,13 @@ CONVOLUTIONS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 1
 """The number of convolutions in each stage, by the number of layers."""
 
 
-@layer
+def _check_channels(settings: Mapping[str, Any]) -> None:
+    channels, stages = settings["channels"], len(CONVOLUTIONS[16])
+    if len(channels) != stages:
+        raise ArgumentError(f"nn.vgg: `channels` holds those of {stages} stages, not {channels!r}")
+
+
+@layer(check=_check_channels)
 def vgg(
     x: Tensor, *, layers: Literal[11, 13, 16, 19] = 16, classes: int = 1000, norm: bool = False,
     channels: Sequence[int] = (64, 128, 256, 512, 512), width: int = 4096, rate: float = 0.5,
