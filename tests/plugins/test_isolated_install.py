@@ -96,7 +96,7 @@ def test_a_backend_from_the_template_passes_the_kit(tmp_path: Path, core: Path) 
     python = fresh(tmp_path / "env", core, build(generated, tmp_path / "dist"))
     output = run(python, "-m", "pytest", "-p", "no:cacheprovider", cwd=generated)
     assert "ocannl backend: my_own of ocannl-backend-my-own 0.1.0, on ocannl-core 0.1.0" in output
-    assert "  precisions: bool, float32, float64, int32, int64, uint16, uint32, uint64, uint8" in output
+    assert "  precisions: bool, float32, float64, int16, int32, int64, int8, uint16, uint32, uint64, uint8" in output
     assert " passed" in output and " failed" not in output
 
 

@@ -25,7 +25,7 @@ def test_every_name_of_a_type(kind: Precision) -> None:
     assert kind.is_float == (kind.name.startswith(("float", "bfloat")))
 
 
-NO_TYPES = [None, "float7", "i4x", object, 3, np.complex64, np.dtype("U3"), [("a", int)], "int8"]
+NO_TYPES = [None, "float7", "i4x", object, 3, np.complex64, np.dtype("U3"), [("a", int)], "int4"]
 
 
 @pytest.mark.parametrize("given", NO_TYPES)
@@ -33,8 +33,8 @@ def test_what_is_no_type(given: object) -> None:
     with pytest.raises(DtypeError) as caught:
         precision(given)
     assert str(caught.value) == (
-        f"{given!r} is not a data type of tensors; there are bool, uint8, uint16, uint32, uint64, int32, int64, "
-        "float8_e5m2, float8_e4m3fn, float16, bfloat16, float32, float64"
+        f"{given!r} is not a data type of tensors; there are bool, uint8, uint16, uint32, uint64, int8, int16, int32, "
+        "int64, float8_e5m2, float8_e4m3fn, float16, bfloat16, float32, float64"
     )
 
 
@@ -54,7 +54,9 @@ PROMOTED = """
     int32 int64 int64     int64 float16 float16  int64 bfloat16 bfloat16  uint64 float8_e5m2 float8_e5m2
     float16 bfloat16 float32      float8_e5m2 float8_e4m3fn float16       float8_e4m3fn bfloat16 bfloat16
     float8_e5m2 float16 float16   float16 float32 float32                 float32 float64 float64
-    int32 float64 float64
+    int32 float64 float64   int8 int16 int16         int8 uint8 int16       int16 uint8 int16
+    int8 uint16 int32       int16 uint16 int32       int8 uint32 int64      int16 uint64 float64
+    int8 bool int8          int16 float8_e4m3fn float8_e4m3fn               int8 float16 float16
 """
 ROWS = [tuple(PROMOTED.split()[n : n + 3]) for n in range(0, len(PROMOTED.split()), 3)]
 

@@ -88,7 +88,7 @@ def test_number(value: float, text: str) -> None:
 
 def test_short_names_of_types() -> None:
     assert " ".join(short_name(p) for p in P.PRECISIONS) == (
-        "bool u8 u16 u32 u64 i32 i64 float8_e5m2 float8_e4m3fn f16 bfloat16 f32 f64"
+        "bool u8 u16 u32 u64 i8 i16 i32 i64 float8_e5m2 float8_e4m3fn f16 bfloat16 f32 f64"
     )
 
 

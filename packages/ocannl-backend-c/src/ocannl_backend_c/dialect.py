@@ -12,6 +12,8 @@ from ocannl.ir.precision import (
     float16,
     float32,
     float64,
+    int8,
+    int16,
     int32,
     int64,
     uint8,
@@ -26,6 +28,8 @@ TYPES = {
     uint16: "uint16_t",
     uint32: "uint32_t",
     uint64: "uint64_t",
+    int8: "int8_t",
+    int16: "int16_t",
     int32: "int32_t",
     int64: "int64_t",
     float8_e5m2: "uint8_t",
@@ -36,7 +40,8 @@ TYPES = {
     float64: "double",
 }
 SUFFIXES = {
-    bool_: "", uint8: "", uint16: "", uint32: "u", uint64: "ull", int32: "", int64: "ll", float32: "f", float64: "",
+    bool_: "", uint8: "", uint16: "", uint32: "u", uint64: "ull", int8: "", int16: "", int32: "", int64: "ll",
+    float32: "f", float64: "",
 }  # fmt: skip
 
 KEYWORDS = frozenset((
@@ -175,6 +180,8 @@ typedef __UINT8_TYPE__ uint8_t;
 typedef __UINT16_TYPE__ uint16_t;
 typedef __UINT32_TYPE__ uint32_t;
 typedef __UINT64_TYPE__ uint64_t;
+typedef __INT8_TYPE__ int8_t;
+typedef __INT16_TYPE__ int16_t;
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
 

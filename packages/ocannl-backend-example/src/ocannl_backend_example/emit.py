@@ -25,7 +25,8 @@ from ocannl.ir.precision import Precision
 
 CTYPES = {  # the supported precisions, by their storage types in `ctypes`
     "bool": "c_bool", "uint8": "c_uint8", "uint16": "c_uint16", "uint32": "c_uint32", "uint64": "c_uint64",
-    "int32": "c_int32", "int64": "c_int64", "float32": "c_float", "float64": "c_double",
+    "int8": "c_int8", "int16": "c_int16", "int32": "c_int32", "int64": "c_int64", "float32": "c_float",
+    "float64": "c_double",
 }  # fmt: skip
 PYTHON_OPS = {  # operations that are correct in Python up to rounding to the precision; NumPy computes the others
     "id": "{}", "neg": "-{}", "not": "{} == 0", "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "lt": "{} < {}",

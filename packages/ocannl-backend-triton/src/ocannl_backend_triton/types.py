@@ -13,6 +13,8 @@ from ocannl.ir.precision import (
     float16,
     float32,
     float64,
+    int8,
+    int16,
     int32,
     int64,
     uint8,
@@ -36,6 +38,8 @@ TRITON_TYPES: dict[Precision, TritonType] = {
     uint16: TritonType("u16", "tl.uint16"),
     uint32: TritonType("u32", "tl.uint32"),
     uint64: TritonType("u64", "tl.uint64"),
+    int8: TritonType("i8", "tl.int8"),
+    int16: TritonType("i16", "tl.int16"),
     int32: TritonType("i32", "tl.int32"),
     int64: TritonType("i64", "tl.int64"),
     float8_e5m2: TritonType("u8", "tl.uint8"),  # bit pattern

@@ -13,7 +13,8 @@ import pytest
 import ocannl as oc
 
 DTYPE_NAMES = (
-    "bool, uint8, uint16, uint32, uint64, int32, int64, float8_e5m2, float8_e4m3fn, float16, bfloat16, float32, float64"
+    "bool, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float8_e5m2, float8_e4m3fn, float16, bfloat16, "
+    "float32, float64"
 )
 
 
@@ -101,8 +102,8 @@ def test_rows_of_a_parameter_are_inferred_from_use() -> None:
         (lambda: oc.tensor(np.ones(2, "float16")), oc.float16),
         (lambda: oc.tensor(np.ones(2, ml_dtypes.bfloat16)), oc.bfloat16),
         (lambda: oc.tensor(np.ones(2, ml_dtypes.float8_e4m3fn)), oc.float8_e4m3fn),
-        (lambda: oc.tensor(np.ones(2, "int8")), oc.int32),
-        (lambda: oc.tensor(np.ones(2, "int16")), oc.int32),
+        (lambda: oc.tensor(np.ones(2, "int8")), oc.int8),
+        (lambda: oc.tensor(np.ones(2, "int16")), oc.int16),
         (lambda: oc.tensor(np.ones(2, np.longdouble)), oc.float64),
         (lambda: oc.tensor(np.ones(2, ">f4")), oc.float32),
         (lambda: oc.tensor(np.array([True])), oc.bool),
@@ -252,7 +253,7 @@ AXIS = "an axis is a size"
     ("error", "message", "call"),
     [
         # types
-        (oc.DtypeError, f"'int8'{NO_TYPE}", lambda: oc.tensor([1], dtype="int8")),
+        (oc.DtypeError, f"'int4'{NO_TYPE}", lambda: oc.tensor([1], dtype="int4")),
         (oc.DtypeError, f"'nope'{NO_TYPE}", lambda: oc.param("w", dtype="nope")),
         (oc.DtypeError, f"3{NO_TYPE}", lambda: oc.placeholder(dtype=3)),
         (oc.DtypeError, f"<class 'object'>{NO_TYPE}", lambda: oc.tensor([1], dtype=object)),

@@ -23,7 +23,7 @@ _READ = "write t.numpy() for the values, or ctx[t] after a run"
 _IN_PLACE = "assignments are recorded: write `t += ...` or `t[...] = ...` inside `with oc.cd():`"
 CONTEXT_ANSWER = "tensors have no device: values live in a context, as in ctx = oc.Context(\"llvm\")"
 _DTYPES = {"float": "float32", "half": "float16", "double": "float64", "long": "int64", "int": "int32", "bool": "bool",
-           "short": "int32", "byte": "uint8"}  # fmt: skip
+           "short": "int16", "byte": "uint8"}  # fmt: skip
 _SPECS: dict[str, str] = {
     **rows("reshape view flatten ravel", AXES.replace("{}", "...|a,b => ...|(a b)")),
     **rows("permute transpose swapaxes moveaxis",

@@ -70,6 +70,8 @@ uint8 = Precision("uint8", Family.UNSIGNED, np.uint8)
 uint16 = Precision("uint16", Family.UNSIGNED, np.uint16)
 uint32 = Precision("uint32", Family.UNSIGNED, np.uint32)
 uint64 = Precision("uint64", Family.UNSIGNED, np.uint64)
+int8 = Precision("int8", Family.SIGNED, np.int8)
+int16 = Precision("int16", Family.SIGNED, np.int16)
 int32 = Precision("int32", Family.SIGNED, np.int32)
 int64 = Precision("int64", Family.SIGNED, np.int64)
 bool_ = Precision("bool", Family.BOOL, np.bool_)  # stored as uint8
@@ -81,7 +83,8 @@ float32 = Precision("float32", Family.FLOAT, np.float32)
 float64 = Precision("float64", Family.FLOAT, np.float64)
 
 PRECISIONS: tuple[Precision, ...] = (
-    bool_, uint8, uint16, uint32, uint64, int32, int64, float8_e5m2, float8_e4m3fn, float16, bfloat16, float32, float64,
+    bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float8_e5m2, float8_e4m3fn, float16, bfloat16,
+    float32, float64,
 )  # fmt: skip
 
 _BY_DTYPE = {p.numpy: p for p in PRECISIONS}
@@ -135,10 +138,8 @@ def promote(left: Precision, right: Precision) -> Precision:
         return float32 if left.nbytes == 2 else float16
     if Family.BOOL in (left.family, right.family):
         return right if left.family is Family.BOOL else left
-    wide = max(left, right, key=lambda p: (p.nbytes, p.family is Family.SIGNED))
-    narrow = right if wide is left else left
-    if wide.family is Family.SIGNED and narrow.family is Family.UNSIGNED and narrow.nbytes == wide.nbytes:
-        return int64 if wide.nbytes < 8 else float64
-    if wide.family is Family.UNSIGNED and narrow.family is Family.SIGNED:
-        return int64 if wide.nbytes < 8 else float64
-    return wide
+    if left.family is right.family:
+        return max(left, right, key=lambda p: p.nbytes)
+    signed, unsigned = (left, right) if left.family is Family.SIGNED else (right, left)
+    containing = {1: int16, 2: int32, 4: int64, 8: float64}[unsigned.nbytes]
+    return containing if signed.nbytes <= unsigned.nbytes else signed

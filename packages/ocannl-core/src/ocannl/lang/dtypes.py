@@ -8,6 +8,8 @@ from ocannl.ir.precision import (
     float16,
     float32,
     float64,
+    int8,
+    int16,
     int32,
     int64,
     uint8,
@@ -19,6 +21,6 @@ from ocannl.ir.precision import (
 bool = bool_
 
 __all__ = [
-    "bfloat16", "bool", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "int32", "int64", "uint16",
-    "uint32", "uint64", "uint8",
+    "bfloat16", "bool", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "int16", "int32", "int64",
+    "int8", "uint16", "uint32", "uint64", "uint8",
 ]  # fmt: skip

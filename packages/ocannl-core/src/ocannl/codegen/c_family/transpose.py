@@ -13,7 +13,7 @@ from itertools import product
 
 from ocannl.codegen.c_family.builtins import inline
 from ocannl.codegen.c_family.dialect import Definition, Dialect
-from ocannl.codegen.c_family.vectors import MASK_TYPES, WIDTHS, mask, storage_precision, vector
+from ocannl.codegen.c_family.vectors import WIDTHS, mask, storage_precision, vector
 from ocannl.codegen.numbers import next_power_of_two
 from ocannl.codegen.register_transpose import transpose_network
 from ocannl.ir.precision import PRECISIONS, Precision
@@ -37,7 +37,7 @@ SHUFFLE = Definition(
 def names() -> Iterator[str]:
     """All names of definitions of this module."""
     yield "SHUFFLE"
-    types = {*(short_name(precision) for precision in PRECISIONS), *(name for name, _ in MASK_TYPES.values())}
+    types = {short_name(precision) for precision in PRECISIONS}
     for stem, rows, width in product(("take", "put"), range(2, MAX_ROWS + 1), WIDTHS):
         yield from (f"{stem}_{rows}_{type_}x{width}" for type_ in types)
 

@@ -21,13 +21,13 @@ from ocannl.codegen.c_family.dialect import Definition, Dialect
 from ocannl.codegen.formula_ir import Formula
 from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.ops import Op
-from ocannl.ir.precision import PRECISIONS, Family, Precision, float32, int32, int64, uint8, uint16, uint32
+from ocannl.ir.precision import PRECISIONS, Family, Precision, float32, int8, int16, int32, int64, uint8, uint16, uint32
 from ocannl.ir.printer import short_name
 
 WIDTHS = (16, 8, 4, 2)
 """Supported numbers of lanes; wider loops use several vectors."""
-MASK_TYPES = {1: ("i8", "signed char"), 2: ("i16", "short")}
-"""Names and C types of mask elements, by size in bytes, where no precision has that integer type."""
+MASKS = {precision.nbytes: precision for precision in (int8, int16, int32, int64)}
+"""Types of the elements of masks, by size in bytes."""
 REDUCIBLE = ("add", "mul", "max", "min")
 """Operations of horizontal reductions."""
 OPERATORS = {"add": "+", "mul": "*"}
@@ -52,7 +52,7 @@ def names() -> Iterator[str]:
     """All names of definitions of this module."""
     yield "LANES"
     yield from formulas.names()
-    types = {*(short_name(precision) for precision in PRECISIONS), *(name for name, _ in MASK_TYPES.values())}
+    types = {short_name(precision) for precision in PRECISIONS}
     for width in WIDTHS:
         yield from (f"{type_}x{width}" for type_ in types)
         yield from (f"{stem}_{type_}x{width}" for stem in HELPER_STEMS for type_ in types)
@@ -71,21 +71,14 @@ def split_width(width: int) -> Iterator[int]:
 def vector(d: Dialect, precision: Precision, width: int) -> Definition:
     """The vector type for values of a precision, as they are stored."""
     storage = storage_precision(precision)
-    return _type(d, f"{short_name(storage)}x{width}", d.types[storage], storage.nbytes, width)
+    name, nbytes = f"{short_name(storage)}x{width}", storage.nbytes
+    return Definition(name, d.vector.format(type=d.types[storage], name=name, bytes=nbytes * width, align=nbytes))
 
 
 @cache
 def mask(d: Dialect, nbytes: int, width: int) -> Definition:
     """The mask type for elements of `nbytes` bytes."""
-    for precision in (int32, int64):
-        if precision.nbytes == nbytes:
-            return vector(d, precision, width)
-    stem, type_ = MASK_TYPES[nbytes]
-    return _type(d, f"{stem}x{width}", type_, nbytes, width)
-
-
-def _type(d: Dialect, name: str, element: str, nbytes: int, width: int) -> Definition:
-    return Definition(name, d.vector.format(type=element, name=name, bytes=nbytes * width, align=nbytes))
+    return vector(d, MASKS[nbytes], width)
 
 
 LANES = Definition("LANES", "#define LANES(type, cell) (*(type *)&(cell))")

@@ -160,7 +160,7 @@ def checked_cast(array: NDArray[Any], kind: Precision) -> NDArray[Any]:
 
 def to_supported(array: NDArray[Any]) -> tuple[NDArray[Any], Precision]:
     """The array, converted to the nearest supported type, and that type."""
-    conversions = {"int8": np.int32, "int16": np.int32, "longdouble": np.float64, "float128": np.float64}
+    conversions = {"longdouble": np.float64, "float128": np.float64}
     target = conversions.get(array.dtype.name)
     converted = array if target is None else array.astype(target)
     return converted, precision(converted.dtype)

@@ -101,9 +101,9 @@ class Casts(Area):
 
     @pytest.mark.parametrize("p", PRECISIONS, ids=str)
     def test_a_value_between_casts_has_its_type(self, bench: Bench, p: Precision) -> None:
-        """The type occurs only inside an expression."""
+        """The type occurs only inside an expression. All values are in the range of integer types."""
         kind = bench.number
-        x = np.arange(200).astype(kind.numpy)
+        x = np.arange(128).astype(kind.numpy)
         with np.errstate(all="ignore"):
             want = x.astype(p.numpy).astype(kind.numpy)
         example = elementwise("there_and_back", [x], want, lambda x: Cast(Cast(x, p), kind))
