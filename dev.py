@@ -52,8 +52,8 @@ TASKS = {
 
 
 def main(arguments: list[str]) -> int:
-    here = arguments[:1] == ["--here"]  # used by tox: run in the environment of this interpreter
-    task, *rest = arguments[here:] or ["--help"]
+    in_place = arguments[:1] == ["--here"]  # used by tox: run in the environment of this interpreter
+    task, *rest = arguments[in_place:] or ["--help"]
     if task in ("-h", "--help"):
         print(usage())
         return 0
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if task == "test":
         rest = [argument for argument in rest if argument != "--all"] if rest else ["--quick"]
-    environment = Path(sys.prefix) if here else prepare(Path(os.environ.get("DEV_VENV", ROOT / ".venv")).absolute())
+    environment = Path(sys.prefix) if in_place else prepare(Path(os.environ.get("DEV_VENV", ROOT / ".venv")).absolute())
     return perform(environment, TASKS[task][1], rest)
 
 
@@ -97,20 +97,20 @@ def scripts(environment: Path) -> Path:
 def prepare(environment: Path) -> Path:
     """Creates or updates the environment to match the lock and the manifests."""
     stamp = environment / "dev-stamp.json"
-    found = read_stamp(stamp)
+    recorded = read_stamp(stamp)
     wanted = {"python": sys.version, "lock": digest([LOCK]), "packages": digest(MANIFESTS)}
-    if found == wanted:
+    if recorded == wanted:
         return environment
     stamp.unlink(missing_ok=True)  # an interrupted installation leaves no stamp
-    if found.get("python") != wanted["python"]:
+    if recorded.get("python") != wanted["python"]:
         create(environment)
-        found = {}
-    if found.get("lock") != wanted["lock"]:
+        recorded = {}
+    if recorded.get("lock") != wanted["lock"]:
         say(f"installing the locked dependencies into {environment.name} (a minute or two, once)")
         install(environment, "--require-hashes", "--only-binary=:all:", "-r", str(LOCK))
     say("installing the packages of the workspace")
-    wanted_here = [manifest.parent for manifest in MANIFESTS if manifest.parent.name != EXAMPLE]
-    folders = [argument for folder in wanted_here for argument in ("-e", str(folder))]
+    first_party = [manifest.parent for manifest in MANIFESTS if manifest.parent.name != EXAMPLE]
+    folders = [argument for folder in first_party for argument in ("-e", str(folder))]
     install(environment, "--no-deps", "--no-build-isolation", *folders)
     stamp.write_text(json.dumps(wanted, indent=1), encoding="utf-8")
     return environment
@@ -118,10 +118,10 @@ def prepare(environment: Path) -> Path:
 
 def read_stamp(stamp: Path) -> dict[str, str]:
     try:
-        found = json.loads(stamp.read_text(encoding="utf-8"))
+        recorded = json.loads(stamp.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return recorded if isinstance(recorded, dict) else {}
 
 
 def digest(files: list[Path]) -> str:

@@ -13,7 +13,7 @@ import mpmath as mp
 import numpy as np
 
 Function = Callable[[np.ndarray], np.ndarray]
-NODES, TURNS = 1001, 150
+NODES, ITERATIONS = 1001, 150
 LN2 = np.log(np.longdouble(2))
 HALF = float(LN2) / 2 * 1.01
 
@@ -27,12 +27,12 @@ def nodes(low: float, high: float) -> np.ndarray:
 def lawson(wanted: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Coefficients for which the largest of the differences is as small as possible."""
     weights, size = np.ones(NODES), np.abs(basis).max(0)
-    for _ in range(TURNS):
+    for _ in range(ITERATIONS):
         root = np.sqrt(weights)
-        found = np.linalg.lstsq(basis / size * root[:, None], wanted * root, rcond=None)[0] / size
-        weights *= np.abs(wanted - basis @ found)
+        solution = np.linalg.lstsq(basis / size * root[:, None], wanted * root, rcond=None)[0] / size
+        weights *= np.abs(wanted - basis @ solution)
         weights /= weights.mean()
-    return found
+    return solution
 
 
 def coefficients(
@@ -40,12 +40,12 @@ def coefficients(
 ) -> tuple[list[float], float]:
     """Of the powers of x, so that their sum is f(x); and the largest error divided by what matters."""
     x = nodes(low, high)
-    scale, rest, found = matters(x), f(x), []
+    scale, rest, chosen = matters(x), f(x), []
     for n, power in enumerate(powers):
         basis = np.stack([x**p / scale for p in powers[n:]], 1).astype(np.float64)
-        found.append(float(kind(lawson((rest / scale).astype(np.float64), basis)[0])))
-        rest = rest - np.longdouble(found[-1]) * x**power
-    return found, float(np.abs(rest / scale).max())
+        chosen.append(float(kind(lawson((rest / scale).astype(np.float64), basis)[0])))
+        rest = rest - np.longdouble(chosen[-1]) * x**power
+    return chosen, float(np.abs(rest / scale).max())
 
 
 def near_zero(f: Function, series: Function, below: float) -> Function:

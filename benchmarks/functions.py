@@ -65,9 +65,9 @@ def speed(names: list[str]) -> None:
         xs = [random.uniform(low, high, COUNT).astype(np.float32) for _ in range(BY_NAME[name].arity)]
         figures = []
         for backend in BACKENDS:
-            one, many = Map(name, 1, backend), Map(name, COUNT, backend)
-            many(*xs)
-            figures.append(seconds(many.run) - seconds(one.run))
+            single, full = Map(name, 1, backend), Map(name, COUNT, backend)
+            full(*xs)
+            figures.append(seconds(full.run) - seconds(single.run))
         call, idle = by_numpy(name, xs), by_numpy(name, [x[:1] for x in xs])
         figures.append(seconds(call) - seconds(idle))
         print(f"{name:12}" + "".join(f"{1e9 * s / COUNT:10.3f}" for s in figures), flush=True)

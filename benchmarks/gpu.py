@@ -49,62 +49,62 @@ def copied_bytes_per_s() -> tuple[str, float]:
     from ocannl_backend_triton.driver import system_driver
 
     device = devices(system_driver())[0]
-    queue, (one, two) = device.queue(False), (device.alloc_pool(COPIED_BYTES) for _ in range(2))
+    queue, (source, target) = device.queue(False), (device.alloc_pool(COPIED_BYTES) for _ in range(2))
     best = 0.0
     for _ in range(5):
         queue.synchronize()
         start = perf_counter()
         for _ in range(COPIES):
-            queue.copy(Location(one, 0), Location(two, 0), COPIED_BYTES)
+            queue.copy(Location(source, 0), Location(target, 0), COPIED_BYTES)
         queue.synchronize()
         best = max(best, 2 * COPIES * COPIED_BYTES / (perf_counter() - start))
     return f"{device.name}, {device.target}, {device.memory_bytes >> 30} GiB", best
 
 
 def run(system: str, workload: str, seconds: float, size: str) -> dict[str, Any]:
-    here = Path(__file__).parent
-    path = os.pathsep.join([str(here), *(p for p in sys.path if p)])
+    folder = Path(__file__).parent
+    path = os.pathsep.join([str(folder), *(p for p in sys.path if p)])
     command = [sys.executable, "-m", "on_gpu.worker", system, workload, str(seconds), size]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True)
     try:
-        found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        cell: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):
         return {"error": f"the process ended with status {done.returncode}"}
-    return found
+    return cell
 
 
-def worst(found: dict[str, Any], other: dict[str, Any]) -> float | None:
+def worst(results: dict[str, Any], reference: dict[str, Any]) -> float | None:
     """How far the results of two systems are apart."""
-    pairs = list(zip(found.get("values", ()), other.get("values", ()), strict=False))
+    pairs = list(zip(results.get("values", ()), reference.get("values", ()), strict=False))
     scale = max((abs(b) for _, b in pairs), default=0.0)
     return max(abs(a - b) for a, b in pairs) / scale if scale else None
 
 
-def cell(found: dict[str, Any] | None, rates: dict[str, float]) -> str:
+def cell(result: dict[str, Any] | None, rates: dict[str, float]) -> str:
     """A rate, in brackets the part of what the card does at best."""
-    if found is None:
+    if result is None:
         return ""
-    if "error" in found:
+    if "error" in result:
         return "failed"
-    call_s = found["call_s"]
-    if found["trains"]:
+    call_s = result["call_s"]
+    if result["trains"]:
         text, unit = f"{1 / call_s:.1f} steps/s", "flops"
-    elif "flops" in found:
-        text, unit = f"{found['flops'] / call_s / 1e12:.1f} TF/s", "flops"
+    elif "flops" in result:
+        text, unit = f"{result['flops'] / call_s / 1e12:.1f} TF/s", "flops"
     else:
-        text, unit = f"{found['bytes'] / call_s / 1e9:.0f} GB/s", "bytes"
-    part = found[unit] / call_s / rates[unit] if unit in rates else None
+        text, unit = f"{result['bytes'] / call_s / 1e9:.0f} GB/s", "bytes"
+    part = result[unit] / call_s / rates[unit] if unit in rates else None
     return text if part is None else f"{text} ({part:.0%})"
 
 
 def table(results: Results, systems: list[str], rates: dict[str, float]) -> str:
     rows = [["", *systems, "ocannl / torch_compile", "apart"]]
-    for name, found in results.items():
-        ours, peer = found.get("ocannl", {}), found.get("torch_compile", {})
+    for name, by_system in results.items():
+        ours, peer = by_system.get("ocannl", {}), by_system.get("torch_compile", {})
         ratio = f"{peer['call_s'] / ours['call_s']:.2f}" if "call_s" in ours and "call_s" in peer else ""
-        apart = worst(ours, found.get("torch_eager") or found.get("jax") or {})
-        said = "" if apart is None else f"{apart:.0e}"
-        rows.append([name, *(cell(found.get(system), rates) for system in systems), ratio, said])
+        apart = worst(ours, by_system.get("torch_eager") or by_system.get("jax") or {})
+        deviation = "" if apart is None else f"{apart:.0e}"
+        rows.append([name, *(cell(by_system.get(system), rates) for system in systems), ratio, deviation])
     rows.insert(1, ["---"] * len(rows[0]))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -115,21 +115,21 @@ def main() -> int:
     parser.add_argument("--system", nargs="*", default=list(SYSTEMS), choices=SYSTEMS)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--small", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     wrong = obstacle()
-    if wrong and not given.small:
+    if wrong and not arguments.small:
         print(f"not measured: {wrong}")
         return 0
-    systems = [system for system in given.system if find_spec(NEEDS.get(system, "ocannl"))]
-    absent = sorted(set(given.system) - set(systems))
+    systems = [system for system in arguments.system if find_spec(NEEDS.get(system, "ocannl"))]
+    absent = sorted(set(arguments.system) - set(systems))
     rates: dict[str, float] = {}
     if not wrong:
         card, rates["bytes"] = copied_bytes_per_s()
         print(f"{card}; copies {rates['bytes'] / 1e9:.0f} GB/s")
-    size = "small" if given.small else "full"
-    names = [name for name in WORKLOADS if any(fnmatch(name, pattern) for pattern in given.workload)]
-    best = [run(system, "product_8192", given.seconds, size) for system in systems if system in NEEDS]
-    speeds = [found["flops"] / found["call_s"] for found in best if "call_s" in found]
+    size = "small" if arguments.small else "full"
+    names = [name for name in WORKLOADS if any(fnmatch(name, pattern) for pattern in arguments.workload)]
+    best = [run(system, "product_8192", arguments.seconds, size) for system in systems if system in NEEDS]
+    speeds = [result["flops"] / result["call_s"] for result in best if "call_s" in result]
     if speeds:
         rates["flops"] = max(speeds)
         print(f"products in bfloat16 by a library: {rates['flops'] / 1e12:.1f} TF/s")
@@ -137,10 +137,10 @@ def main() -> int:
         print("products by a library: not measured")
     results: Results = {}
     for name in names:
-        results[name] = {system: run(system, name, given.seconds, size) for system in systems}
-        for system, found in results[name].items():
-            said = found.get("error") or f"{cell(found, rates)}, first {found['first_s']:.1f} s, {found['version']}"
-            print(f"{name} {system}: {said}", flush=True)
+        results[name] = {system: run(system, name, arguments.seconds, size) for system in systems}
+        for system, result in results[name].items():
+            text = result.get("error") or f"{cell(result, rates)}, first {result['first_s']:.1f} s, {result['version']}"
+            print(f"{name} {system}: {text}", flush=True)
     print(f"\n{table(results, systems, rates)}")
     if absent:
         print(f"\nnot installed: {', '.join(absent)}")

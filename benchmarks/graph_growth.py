@@ -52,30 +52,30 @@ def operations(t: oc.Tensor) -> int:
     return sum(each.application is not None for each in graph.ancestors([t]))
 
 
-def transformer(least: int) -> oc.Tensor:
+def transformer(min_operations: int) -> oc.Tensor:
     """The loss of a transformer of at least so many operations."""
     x = oc.placeholder("x", batch=[BATCH, SEQUENCE], input=[], output=[HEADS * HEAD])
     mask = oc.placeholder("mask", batch=[SEQUENCE, SEQUENCE], input=[], output=[])
     per_layer = 0
-    made = 0
-    while made < least - 2:
+    operation_count = 0
+    while operation_count < min_operations - 2:
         x = x + attention(normed(x), mask)
         x = x + feed_forward(normed(x))
         per_layer = per_layer or operations(x)
-        made += per_layer
+        operation_count += per_layer
     return (x * x).mean()
 
 
-def timed(what: Callable[[], Any]) -> tuple[float, Any]:
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
     gc.collect()
     start = time.perf_counter()
-    result = what()
+    result = function()
     return time.perf_counter() - start, result
 
 
-def row(least: int) -> tuple[int, float, float, float, float, int]:
+def row(min_operations: int) -> tuple[int, float, float, float, float, int]:
     """Operations; seconds to write the graph, finish all shapes, give the assignments of a step, and lower them."""
-    write, loss = timed(lambda: transformer(least))
+    write, loss = timed(lambda: transformer(min_operations))
     finish, _ = timed(lambda: [t.dims for t in graph.ancestors([loss])])
     elaborate, done = timed(lambda: train.grad_update(loss).elaborate())
     lowering, _ = timed(lambda: lower(done.comp, "step"))
@@ -85,30 +85,30 @@ def row(least: int) -> tuple[int, float, float, float, float, int]:
 def table(sizes: tuple[int, ...]) -> np.ndarray:
     """Operations, seconds to infer, seconds from there to loops: a row for each size, the best of several runs."""
     print("     ops  write ms  finish ms  infer us/op  elaborate ms  lower ms  assignments")
-    found = []
+    measurements = []
     for size in sizes:
         best = min((row(size) for _ in range(REPEATS)), key=lambda r: r[1] + r[2])
         ops, write, finish, elaborate, lowering, statements = best
-        found.append((ops, write + finish, elaborate + lowering))
+        measurements.append((ops, write + finish, elaborate + lowering))
         print(
             f"{ops:8d}  {1e3 * write:8.1f}  {1e3 * finish:9.1f}  {1e6 * (write + finish) / ops:11.1f}  "
             f"{1e3 * elaborate:12.1f}  {1e3 * lowering:8.1f}  {statements:11d}"
         )
-    made = np.array(found)
-    for name, seconds in (("inferring", made[:, 1]), ("elaborating and lowering", made[:, 2])):
-        exponent = np.polyfit(np.log(made[:, 0]), np.log(seconds), 1)[0]
+    figures = np.array(measurements)
+    for name, seconds in (("inferring", figures[:, 1]), ("elaborating and lowering", figures[:, 2])):
+        exponent = np.polyfit(np.log(figures[:, 0]), np.log(seconds), 1)[0]
         print(f"{name} grows as operations to the power {exponent:.2f}")
-    return made
+    return figures
 
 
 def main() -> None:
     row(100)  # imports, caches of specs
     print("with garbage collection:")
-    made = table(SIZES)
+    figures = table(SIZES)
     print("\nwith cyclic garbage collection disabled:")
     gc.disable()
     table(SIZES)
-    ops, infer, code = made[int(np.argmin(np.abs(made[:, 0] - 1000)))]
+    ops, infer, code = figures[int(np.argmin(np.abs(figures[:, 0] - 1000)))]
     print()
     for name, seconds, aim in (("inferred", infer, 1.0), ("lowered", code, 2.0)):
         met = "met" if seconds < aim else "MISSED"

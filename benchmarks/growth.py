@@ -121,8 +121,8 @@ class InJax:
             t = t + 1
             m = tree(lambda a, g: w["b1"] * a + (1 - w["b1"]) * g, m, gradient)
             v = tree(lambda a, g: w["b2"] * a + (1 - w["b2"]) * g * g, v, gradient)
-            one, two = 1 - w["b1"] ** t, 1 - w["b2"] ** t
-            p = tree(lambda a, b, c: a - w["lr"] * (b / one) / (jnp.sqrt(c / two) + w["eps"]), p, m, v)
+            correction, correction_2 = 1 - w["b1"] ** t, 1 - w["b2"] ** t
+            p = tree(lambda a, b, c: a - w["lr"] * (b / correction) / (jnp.sqrt(c / correction_2) + w["eps"]), p, m, v)
             return (p, m, v, t), value
 
         p = [jnp.asarray(array) for array in w["params"]]
@@ -175,28 +175,29 @@ def measured(case: Case, system: str) -> dict[str, Any]:
     while len(losses) < STEPS:
         stretch(run, 1)
         losses.append(float(np.ravel(run.value())[0]))
-    found = times(run, SECONDS)
-    return {"first_s": first_s, "step_s": found["least_s"], "losses": losses, "peak_mb": peak_mb()}
+    timing = times(run, SECONDS)
+    return {"first_s": first_s, "step_s": timing["least_s"], "losses": losses, "peak_mb": peak_mb()}
 
 
 def once(case: Case, system: str, limit_s: float) -> dict[str, Any]:
     """In a process with empty caches."""
     with tempfile.TemporaryDirectory() as cache:
-        one = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")} | {"BENCH_THREADS": "1"}
+        one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")} | {"BENCH_THREADS": "1"}
         kept = {"OCANNL_CACHE_DIR": cache, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
-        given = [sys.executable, __file__, "--worker", case.model, case.axis, str(case.depth), str(case.width), system]
+        worker = ["--worker", case.model, case.axis, str(case.depth), str(case.width), system]
         core = partial(os.sched_setaffinity, 0, [min(os.sched_getaffinity(0))])  # JAX takes all that it may
         try:
             ran = subprocess.run(
-                given, env={**os.environ, **one, **kept}, capture_output=True, text=True, timeout=limit_s,
+                [sys.executable, __file__, *worker], env={**os.environ, **one_thread, **kept},
+                capture_output=True, text=True, timeout=limit_s,
                 preexec_fn=core if hasattr(os, "sched_setaffinity") else None,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return {"error": f"more than {limit_s:g} s"}
     if ran.returncode:
         return {"error": (ran.stderr.strip().splitlines() or ["no word"])[-1]}
-    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return found
+    measurement: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return measurement
 
 
 # --- the report -------------------------------------------------------------------------------------------------------
@@ -204,36 +205,36 @@ def once(case: Case, system: str, limit_s: float) -> dict[str, Any]:
 
 def table(model: str, axis: str, rows: Sequence[tuple[Case, dict[str, dict[str, Any]]]]) -> Iterator[str]:
     names = list(rows[0][1])
-    other = f"{WIDTH} features" if axis == "depth" else f"{DEPTH} layers"
-    yield f"## {model}, {other}"
+    fixed = f"{WIDTH} features" if axis == "depth" else f"{DEPTH} layers"
+    yield f"## {model}, {fixed}"
     yield ""
     columns = ("first, s", "step, ms", "GF/s", "MB")
     head = [axis, "GF in a step", *(f"{name}: {column}" for name in names for column in columns)]
     yield "| " + " | ".join(head) + " |"
     yield "|---" * (2 + len(names) * len(columns)) + "|"
-    for case, found in rows:
+    for case, by_system in rows:
         work = MODELS[model](case.depth, case.width)["flops"] / 1e9
         cells = [str(case.size), f"{work:.3g}"]
         for name in names:
-            cells += figures(found[name], work)
+            cells += figures(by_system[name], work)
         yield "| " + " | ".join(cells) + " |"
     yield ""
 
 
-def figures(found: dict[str, Any], work: float) -> list[str]:
-    if "error" in found:
-        return [found["error"], "-", "-", "-"]
-    step = found["step_s"]
-    return [f"{found['first_s']:.2f}", f"{1e3 * step:.3g}", f"{work / step:.1f}", f"{found['peak_mb']:.0f}"]
+def figures(measurement: dict[str, Any], work: float) -> list[str]:
+    if "error" in measurement:
+        return [measurement["error"], "-", "-", "-"]
+    step = measurement["step_s"]
+    return [f"{measurement['first_s']:.2f}", f"{1e3 * step:.3g}", f"{work / step:.1f}", f"{measurement['peak_mb']:.0f}"]
 
 
-def agree(found: dict[str, dict[str, Any]]) -> None:
+def agree(by_system: dict[str, dict[str, Any]]) -> None:
     """Whoever measures something wrong is not measured."""
-    losses = {name: each["losses"] for name, each in found.items() if "losses" in each}
+    losses = {name: measurement["losses"] for name, measurement in by_system.items() if "losses" in measurement}
     wanted = losses.get("jax") or next(iter(losses.values()), [])
     for name, got in losses.items():
         if not all(isclose(a, b, rel_tol=1e-3) for a, b in zip(got, wanted, strict=True)):
-            found[name] = {"error": f"losses {got}, not {wanted}"}
+            by_system[name] = {"error": f"losses {got}, not {wanted}"}
 
 
 def main() -> None:
@@ -245,12 +246,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small models, printed and not kept")
     parser.add_argument("--output", type=Path, default=ROOT / "results" / f"growth-{date.today().isoformat()}.md")
     parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.worker:
-        model, axis, depth, width, system = given.worker
+    arguments = parser.parse_args()
+    if arguments.worker:
+        model, axis, depth, width, system = arguments.worker
         print("\n" + json.dumps(measured(Case(model, axis, int(depth), int(width)), system)))
         return
-    systems = [name for name in given.system if name in OURS or find_spec(name)]
+    systems = [name for name in arguments.system if name in OURS or find_spec(name)]
     machine = described()
     lines = [
         f"# Growth, {date.today().isoformat()}", "",
@@ -258,15 +259,15 @@ def main() -> None:
         "with empty caches; `step` the fastest stretch; `MB` the peak of the process.", "",
     ]  # fmt: skip
     rows: dict[tuple[str, str], list[tuple[Case, dict[str, dict[str, Any]]]]] = {}
-    for case in cases(given.model, given.axis, QUICK if given.quick else None):
-        found = {name: once(case, name, given.limit) for name in systems}
-        agree(found)
+    for case in cases(arguments.model, arguments.axis, QUICK if arguments.quick else None):
+        by_system = {name: once(case, name, arguments.limit) for name in systems}
+        agree(by_system)
         work = MODELS[case.model](case.depth, case.width)["flops"] / 1e9
-        print(case, *(f"{name} {figures(each, work)}" for name, each in found.items()), flush=True)
-        rows.setdefault((case.model, case.axis), []).append((case, found))
-        if not given.quick:
-            text = [line for (model, axis), some in rows.items() for line in table(model, axis, some)]
-            given.output.write_text("\n".join([*lines, *text]), encoding="utf-8")
+        print(case, *(f"{name} {figures(measurement, work)}" for name, measurement in by_system.items()), flush=True)
+        rows.setdefault((case.model, case.axis), []).append((case, by_system))
+        if not arguments.quick:
+            text = [line for (model, axis), of_model in rows.items() for line in table(model, axis, of_model)]
+            arguments.output.write_text("\n".join([*lines, *text]), encoding="utf-8")
 
 
 if __name__ == "__main__":

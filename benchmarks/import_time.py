@@ -19,39 +19,39 @@ def profile() -> list[tuple[int, int, int, str]]:
     cached = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env=cached)
     return [
-        (int(own), int(total), len(indent), name)
-        for own, total, indent, name in (m.groups() for m in map(LINE.match, ran.stderr.splitlines()) if m)
+        (int(self_us), int(total), len(indent), name)
+        for self_us, total, indent, name in (m.groups() for m in map(LINE.match, ran.stderr.splitlines()) if m)
     ]
 
 
 def split(modules: list[tuple[int, int, int, str]]) -> tuple[float, float, list[tuple[float, str]]]:
     """Seconds for ocannl without NumPy, for NumPy, and the modules that took longest by themselves."""
-    whole = next(total for _, total, _, name in reversed(modules) if name == "ocannl")
+    total_us = next(total for _, total, _, name in reversed(modules) if name == "ocannl")
     numpy = sum(outermost(modules, NUMPY))
-    own = sorted(((own / 1e6, name) for own, _, _, name in modules if not name.startswith(NUMPY)), reverse=True)
-    return (whole - numpy) / 1e6, numpy / 1e6, own
+    ours = ((self_us / 1e6, name) for self_us, _, _, name in modules if not name.startswith(NUMPY))
+    return (total_us - numpy) / 1e6, numpy / 1e6, sorted(ours, reverse=True)
 
 
 def outermost(modules: list[tuple[int, int, int, str]], names: tuple[str, ...]) -> list[int]:
     """Cumulative times of the imports of these packages that are not inside one another."""
-    found = []
+    totals = []
     inside: int | None = None
     for _, total, depth, name in reversed(modules):  # a module is listed after what it imports
         if inside is not None and depth > inside:
             continue
         inside = depth if name.partition(".")[0] in names else None
         if inside is not None:
-            found.append(total)
-    return found
+            totals.append(total)
+    return totals
 
 
 def main() -> None:
     runs = sorted((split(profile()) for _ in range(REPEATS)), key=lambda run: run[0])
-    ours, numpy, own = runs[0]
+    ours, numpy, by_time = runs[0]
     median = runs[len(runs) // 2][0]
     print(f"import ocannl: {ours:.3f} s without NumPy (median {median:.3f} s), NumPy and ml_dtypes {numpy:.3f} s")
     print("slowest modules, without their imports:")
-    for seconds, name in own[:8]:
+    for seconds, name in by_time[:8]:
         print(f"  {1e3 * seconds:6.1f} ms  {name}")
     print(f"target {AIM_S:g} s: {'met' if median < AIM_S else 'MISSED'}")
 

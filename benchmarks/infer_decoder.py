@@ -69,13 +69,13 @@ def decoder(layers: int) -> oc.Tensor:
     return ((log_sum - shifted) * target).sum("...|v => ...|").mean()
 
 
-def timed(what: Callable[[], Any]) -> tuple[float, Any]:
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
     start = time.process_time()
-    result = what()
+    result = function()
     return time.process_time() - start, result
 
 
-def whole(layers: int, momentum: float) -> dict[str, float]:
+def training_step(layers: int, momentum: float) -> dict[str, float]:
     """Seconds of each part of building a training step."""
     write, loss = timed(lambda: decoder(layers))
     tensors = list(graph.ancestors([loss]))
@@ -110,11 +110,11 @@ def chain(count: int) -> float:
 
 
 def best_of(repeats: int, run: Callable[[int], float], count: int) -> float:
-    found = []
+    times = []
     for _ in range(repeats):
         gc.collect()
-        found.append(run(count))
-    return min(found)
+        times.append(run(count))
+    return min(times)
 
 
 def main() -> None:
@@ -124,14 +124,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--profile", action="store_true", help="where the time of the largest goes")
     arguments = parser.parse_args()
-    whole(1, arguments.momentum)  # imports, caches of specs
+    training_step(1, arguments.momentum)  # imports, caches of specs
     parts = ("write", "finish", "record", "project", "elaborate")
     print("layers  operations  parameters" + "".join(f"{part + ' ms':>14}" for part in parts) + "   infers ms")
     for layers in arguments.layers:
         runs = []
         for _ in range(arguments.repeats):
             gc.collect()
-            runs.append(whole(layers, arguments.momentum))
+            runs.append(training_step(layers, arguments.momentum))
         best = min(runs, key=lambda run: run["write"] + run["finish"] + run["record"])
         infers = best["write"] + best["finish"] + best["record"]
         figures = "".join(f"{1e3 * best[part]:14.0f}" for part in parts)
@@ -141,15 +141,15 @@ def main() -> None:
     print("\nmicroseconds per operation              with garbage collection   without")
     chains = [(f"{count} in a chain", chain, count) for count in (250, 1000, 4000, 20000)]
     for name, run, count in [("2000 alone", small, 2000), *chains]:
-        each = best_of(arguments.repeats, run, count)
+        seconds = best_of(arguments.repeats, run, count)
         gc.disable()
         paused = best_of(arguments.repeats, run, count)
         gc.enable()
-        verdict = "met" if each < 1e-4 else "MISSED"
-        print(f"{name:>40}  {1e6 * each:12.0f}   {1e6 * paused:12.0f}   target 100: {verdict}")
+        verdict = "met" if seconds < 1e-4 else "MISSED"
+        print(f"{name:>40}  {1e6 * seconds:12.0f}   {1e6 * paused:12.0f}   target 100: {verdict}")
     if arguments.profile:
         profile = cProfile.Profile()
-        profile.runcall(whole, arguments.layers[-1], arguments.momentum)
+        profile.runcall(training_step, arguments.layers[-1], arguments.momentum)
         pstats.Stats(profile).sort_stats("tottime").print_stats(45)
 
 

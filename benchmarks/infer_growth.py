@@ -41,12 +41,12 @@ def param(*output: int, name: str = "w") -> Shape:
 
 def perceptron(count: int, after: Callable[[Shape], object]) -> list[Operation]:
     """relu(w @ x + b) + x; biases and the sizes of inputs are inferred."""
-    it = Graph(after)
+    net = Graph(after)
     x = Shape.leaf(Provenance("x"), batch=[32], input=[], output=[64])
-    while len(it.operations) < count:
-        h = it.apply(pointwise(2), it.apply(COMPOSE, param(64), x), param(name="b"))
-        x = it.apply(pointwise(2), it.apply(pointwise(1), h), x)
-    return it.operations
+    while len(net.operations) < count:
+        h = net.apply(pointwise(2), net.apply(COMPOSE, param(64), x), param(name="b"))
+        x = net.apply(pointwise(2), net.apply(pointwise(1), h), x)
+    return net.operations
 
 
 HEADS = einsum(parse("...s|..m..; ..m..->h,d => ...s|h,d"))
@@ -58,19 +58,19 @@ MAXIMUM = einsum(parse("...|...->... => ...|0->..."))
 
 def transformer(count: int, after: Callable[[Shape], object]) -> list[Operation]:
     """Decoder blocks: normalization, attention over heads, two layers of weights."""
-    it = Graph(after)
+    net = Graph(after)
     x = Shape.leaf(Provenance("x"), batch=[8, 128], input=[], output=[512])
-    one, two = pointwise(1), pointwise(2)
-    while len(it.operations) < count:
-        n = it.apply(two, it.apply(two, x, it.apply(einsum(parse("...|... => ...|0")), x)), param(name="gain"))
-        q, k, v = (it.apply(HEADS, n, param(8, 64)) for _ in range(3))
-        s = it.apply(SCORES, q, k)
-        e = it.apply(one, it.apply(two, s, it.apply(MAXIMUM, s)))
-        a = it.apply(JOIN, it.apply(MIX, it.apply(two, e, it.apply(MAXIMUM, e)), v), param(512))
-        x = it.apply(two, x, a)
-        h = it.apply(one, it.apply(two, it.apply(COMPOSE, param(2048), x), param(name="b")))
-        x = it.apply(two, x, it.apply(two, it.apply(COMPOSE, param(512), h), param(name="c")))
-    return it.operations
+    unary, binary = pointwise(1), pointwise(2)
+    while len(net.operations) < count:
+        n = net.apply(binary, net.apply(binary, x, net.apply(einsum(parse("...|... => ...|0")), x)), param(name="gain"))
+        q, k, v = (net.apply(HEADS, n, param(8, 64)) for _ in range(3))
+        s = net.apply(SCORES, q, k)
+        e = net.apply(unary, net.apply(binary, s, net.apply(MAXIMUM, s)))
+        a = net.apply(JOIN, net.apply(MIX, net.apply(binary, e, net.apply(MAXIMUM, e)), v), param(512))
+        x = net.apply(binary, x, a)
+        h = net.apply(unary, net.apply(binary, net.apply(COMPOSE, param(2048), x), param(name="b")))
+        x = net.apply(binary, x, net.apply(binary, net.apply(COMPOSE, param(512), h), param(name="c")))
+    return net.operations
 
 
 def measure(network: Network, count: int) -> tuple[float, float, float, float]:
@@ -90,8 +90,8 @@ def measure(network: Network, count: int) -> tuple[float, float, float, float]:
     gc.collect()
     again = time.process_time()
     network(count, lambda result: result.dims)
-    asked = time.process_time()
-    return tuple(1e6 * t / n for t in (related - start, finished - related, projected - finished, asked - again))  # type: ignore[return-value]
+    done = time.process_time()
+    return tuple(1e6 * t / n for t in (related - start, finished - related, projected - finished, done - again))  # type: ignore[return-value]
 
 
 def main() -> None:

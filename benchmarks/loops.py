@@ -108,11 +108,11 @@ def main() -> None:
             if arguments.unrolled:
                 functions.append(routine(cell, sizes, arguments.threads, unrolled=True)[0])
             times = fastest(*functions)
-            rest = f"   unrolled {times[2] * 1e3:.2f} ms" if arguments.unrolled else ""
+            suffix = f"   unrolled {times[2] * 1e3:.2f} ms" if arguments.unrolled else ""
             shown = ", ".join(map(str, sizes))
             print(
                 f"{name:<5} {shown:<31} {seconds:>9.2f} {times[0] * 1e3:>9.2f} {times[1] * 1e3:>10.2f}"
-                f" {times[1] / times[0]:>7.2f}{rest}", flush=True,
+                f" {times[1] / times[0]:>7.2f}{suffix}", flush=True,
             )  # fmt: skip
 
 

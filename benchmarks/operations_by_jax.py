@@ -68,7 +68,7 @@ def multi_margin(x: jax.Array) -> jax.Array:
 
 
 def triplet_margin(x: jax.Array, y: jax.Array, z: jax.Array) -> jax.Array:
-    near, far = (jnp.sqrt(((x - other + 1e-6) ** 2).sum(1)) for other in (y, z))
+    near, far = (jnp.sqrt(((x - target + 1e-6) ** 2).sum(1)) for target in (y, z))
     return jnp.maximum(near - far + 1, 0)
 
 
@@ -176,8 +176,8 @@ def step(
         return None
     jax.config.update("jax_enable_x64", arrays[0].dtype == np.float64)
     xs = [jnp.asarray(a) for a in arrays]
-    whole = function
+    timed_function = function
     if gradient:
-        whole = jax.value_and_grad(lambda *xs: function(*xs).sum(), argnums=tuple(range(len(xs))))
-    compiled = jax.jit(whole)
+        timed_function = jax.value_and_grad(lambda *xs: function(*xs).sum(), argnums=tuple(range(len(xs))))
+    compiled = jax.jit(timed_function)
     return lambda: jax.block_until_ready(compiled(*xs))

@@ -32,11 +32,13 @@ THOROUGH = {"rounds": 3, "seconds": 2.0}
 
 def compared(plan: Plan, missing: dict[str, str]) -> Results:
     """Runs everything."""
-    made = {name: summary(WORKLOADS[name]()) for name in plan.workloads}
+    workloads = {name: summary(WORKLOADS[name]()) for name in plan.workloads}
     limit = {str(threads): limits(threads) for threads in plan.threads}
     bounds = {
-        threads: {name: bound for name, workload in made.items() if (bound := bound_s(workload, found)) is not None}
-        for threads, found in limit.items()
+        threads: {
+            name: bound for name, workload in workloads.items() if (bound := bound_s(workload, rate)) is not None
+        }
+        for threads, rate in limit.items()
     }
     settings = {
         "date": date.today().isoformat(), "rounds": plan.rounds, "seconds": plan.seconds,
@@ -44,8 +46,8 @@ def compared(plan: Plan, missing: dict[str, str]) -> Results:
     }  # fmt: skip
     return {
         "machine": described(), "limits": limit, "settings": settings, "bounds": bounds,
-        "unit": {name: workload["unit"] for name, workload in made.items()},
-        "work": {name: workload["work"] for name, workload in made.items()},
+        "unit": {name: workload["unit"] for name, workload in workloads.items()},
+        "work": {name: workload["work"] for name, workload in workloads.items()},
         "imports": {system.name: import_seconds(system, plan) for system in plan.systems},
         "cells": list(cells(plan, lambda said: print(said, flush=True))), "absent": missing,
     }  # fmt: skip
@@ -54,14 +56,14 @@ def compared(plan: Plan, missing: dict[str, str]) -> Results:
 def summary(workload: Workload) -> Workload:
     """What is told about a workload beside its times: without its arrays, with a unit and the work in that unit."""
     if workload["kind"] == "noop":
-        said = {"unit": "us a call", "work": None}
+        row = {"unit": "us a call", "work": None}
     elif workload["kind"] in TRAINING:
-        said = {"unit": "steps/s", "work": 1.0}
+        row = {"unit": "steps/s", "work": 1.0}
     elif "flops" in workload:
-        said = {"unit": "GF/s", "work": workload["flops"] / 1e9}
+        row = {"unit": "GF/s", "work": workload["flops"] / 1e9}
     else:
-        said = {"unit": "GB/s", "work": workload["bytes"] / 1e9}
-    return {key: workload[key] for key in ("kind", "flops", "bytes") if key in workload} | said
+        row = {"unit": "GB/s", "work": workload["bytes"] / 1e9}
+    return {key: workload[key] for key in ("kind", "flops", "bytes") if key in workload} | row
 
 
 def write(results: Results, path: Path) -> None:
@@ -90,28 +92,28 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, default=PEERS, help="the folder with the adapters of the peers")
     parser.add_argument("--output", type=Path, help="where results go; by default the date, in benchmarks/results")
     parser.add_argument("--again", type=Path, help="results to write the table and the plot of")
-    given = parser.parse_args()
-    if given.again:
-        write(json.loads(given.again.read_text()), given.again)
+    arguments = parser.parse_args()
+    if arguments.again:
+        write(json.loads(arguments.again.read_text()), arguments.again)
         return
-    standard = QUICK if given.quick else THOROUGH
-    known = systems(given.peers)
-    if not (given.peers / "bench").is_dir():
+    standard = QUICK if arguments.quick else THOROUGH
+    adapters = systems(arguments.peers)
+    if not (arguments.peers / "bench").is_dir():
         print("no adapters of peers were found beside the checkout: only ocannl is measured")
-    workloads = [name for name in WORKLOADS if any(fnmatch(name, pattern) for pattern in given.workload)]
+    workloads = [name for name in WORKLOADS if any(fnmatch(name, pattern) for pattern in arguments.workload)]
     with tempfile.TemporaryDirectory() as scratch:
         plan = Plan(
-            [known[name] for name in given.system if name in known], workloads, given.threads,
-            given.rounds or int(standard["rounds"]), given.seconds or standard["seconds"], given.limit,
-            given.peers.resolve(), Path(scratch),
+            [adapters[name] for name in arguments.system if name in adapters], workloads, arguments.threads,
+            arguments.rounds or int(standard["rounds"]), arguments.seconds or standard["seconds"], arguments.limit,
+            arguments.peers.resolve(), Path(scratch),
         )  # fmt: skip
-        missing = {name: "there is no adapter of it" for name in given.system if name not in known}
+        missing = {name: "there is no adapter of it" for name in arguments.system if name not in adapters}
         missing |= {system.name: why for system in plan.systems if (why := absent(system, plan))}
         for name, why in missing.items():
             print(f"{name} skipped: {why}")
         present = [system for system in plan.systems if system.name not in missing]
         results = compared(replace(plan, systems=present), missing)
-    write(results, given.output or RESULTS / date.today().isoformat())
+    write(results, arguments.output or RESULTS / date.today().isoformat())
 
 
 if __name__ == "__main__":

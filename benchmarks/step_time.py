@@ -52,12 +52,12 @@ def step(backend: str) -> Callable[..., Any]:
     return ctx.compile(oc.seq(train.grad_update(loss), train.sgd(loss, 0.05, momentum=0.9)))
 
 
-def seconds(call: Callable[..., Any], least_s: float = 0.5, **symbols: int) -> float:
+def seconds(call: Callable[..., Any], min_s: float = 0.5, **symbols: int) -> float:
     """Of one call, the best of five stretches."""
     call(**symbols)
     start = time.perf_counter()
     call(**symbols)
-    times = max(1, int(least_s / 5 / (time.perf_counter() - start)))
+    times = max(1, int(min_s / 5 / (time.perf_counter() - start)))
     best = float("inf")
     for _ in range(5):
         start = time.perf_counter()
@@ -77,20 +77,20 @@ def overhead(backend: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    found = {}
+    times = {}
     for row in oc.backends():
         if row.usable:
             start = time.perf_counter()
             routine = step(row.name)
             made = time.perf_counter() - start
-            found[row.name] = seconds(routine, n=1)
+            times[row.name] = seconds(routine, n=1)
             bare, chosen = overhead(row.name)
             print(
-                f"{row.name:8}  step {1e6 * found[row.name]:10.1f} us   made in {1e3 * made:7.1f} ms   "
+                f"{row.name:8}  step {1e6 * times[row.name]:10.1f} us   made in {1e3 * made:7.1f} ms   "
                 f"call {1e6 * bare:6.2f} us, with a symbol {1e6 * chosen:6.2f} us"
             )
-    if "llvm" in found:
-        ratio = found["numpy"] / found["llvm"]
+    if "llvm" in times:
+        ratio = times["numpy"] / times["llvm"]
         verdict = "met" if ratio >= AIM else "MISSED"
         print(f"llvm is {ratio:.1f} times as fast as the reference; target {AIM:g}: {verdict}")
 

@@ -33,8 +33,8 @@ SYSTEM = "ocannl_llvm"
 def ratio(results: Results, workload: str, threads: int) -> float | None:
     """Returns how many times as fast as the fastest peer ocannl is."""
     cells = by_name(results, workload, threads)
-    peer, own = best_peer(cells), seconds(cells.get(SYSTEM, {}))
-    return peer / own if peer and own else None
+    peer, ours = best_peer(cells), seconds(cells.get(SYSTEM, {}))
+    return peer / ours if peer and ours else None
 
 
 def caption(results: Results) -> str:
@@ -60,9 +60,9 @@ def draw(results: Results, path: Path) -> None:
     figure = Figure(figsize=(8, 5), layout="constrained")
     FigureCanvasSVG(figure)
     axes = figure.subplots()
-    for place, (threads, color) in enumerate(zip(counts, COLORS, strict=False)):
+    for index, (threads, color) in enumerate(zip(counts, COLORS, strict=False)):
         ratios = [ratio(results, workload, threads) for workload in WORKLOADS]
-        shown = [(y + place * height, x) for y, x in enumerate(ratios) if x is not None]
+        shown = [(y + index * height, x) for y, x in enumerate(ratios) if x is not None]
         bars = axes.barh(*zip(*shown, strict=True), height, color=color, label=threaded(threads))
         axes.bar_label(bars, [f"{x:.1f}" for _, x in shown], padding=3, fontsize=7)
     axes.set_yticks([y + (len(counts) - 1) * height / 2 for y in range(len(WORKLOADS))], list(WORKLOADS.values()))

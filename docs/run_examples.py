@@ -21,9 +21,9 @@ def main() -> int:
 def run(page: Path) -> int:
     """The number of failed blocks of a page."""
     text, names, failed = page.read_text(encoding="utf-8"), {"__name__": "__example__"}, 0
-    for found in BLOCK.finditer(text):
-        kind, code = found.groups()
-        line = text.count("\n", 0, found.start()) + 1
+    for block in BLOCK.finditer(text):
+        kind, code = block.groups()
+        line = text.count("\n", 0, block.start()) + 1
         if kind == "python":
             failed += not executes(code, names, page, line)
         else:

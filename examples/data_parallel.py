@@ -48,17 +48,17 @@ def main(backend: str | None, devices: int, steps: int, size: int = 32) -> float
     start = {path: contexts[0][p] for path, p in loss.params.items()}
     step = train.DataParallel(contexts, loss, train.sgd(loss, 0.1, momentum=0.9))
     shards = [slice(at, at + size) for at in range(0, len(points), size)]
-    losses = [found.mean() for found in step.each({x: points[part], t: arms[part]} for part in shards)]
+    losses = [batch_losses.mean() for batch_losses in step.each({x: points[part], t: arms[part]} for part in shards)]
 
-    whole, y, u = loss_of(size * devices)
+    single, y, u = loss_of(size * devices)
     alone = oc.Context(backend)
-    for path, p in whole.params.items():
+    for path, p in single.params.items():
         alone[p] = start[path]
     batches = [slice(at, at + devices * size) for at in range(0, len(points), devices * size)]
     feeds = [{y: points[part], u: arms[part]} for part in batches]
-    train.fit(alone, whole, train.sgd(whole, 0.1, momentum=0.9), feeds, show=False)
+    train.fit(alone, single, train.sgd(single, 0.1, momentum=0.9), feeds, show=False)
 
-    apart = max(np.abs(contexts[-1][p] - alone[whole.params[path]]).max() for path, p in loss.params.items())
+    apart = max(np.abs(contexts[-1][p] - alone[single.params[path]]).max() for path, p in loss.params.items())
     print(f"{devices} devices, {steps} steps: loss {losses[0]:.3f} -> {losses[-1]:.3f}")
     print(f"largest difference to one device: {apart:.1e}")
     return float(apart)
@@ -69,5 +69,5 @@ if __name__ == "__main__":
     parser.add_argument("--backend")
     parser.add_argument("--devices", type=int, default=4)
     parser.add_argument("--steps", type=int, default=200)
-    given = parser.parse_args()
-    main(given.backend, given.devices, given.steps)
+    arguments = parser.parse_args()
+    main(arguments.backend, arguments.devices, arguments.steps)

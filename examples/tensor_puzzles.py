@@ -68,8 +68,8 @@ def flip(a):
 
 
 def compress(keep, a):
-    places = oc.eq(oc.einsum("i => i0", cumsum(keep)) - 1, row(size(a)))
-    return oc.einsum("i; i; io => o", keep, a, places)
+    selected = oc.eq(oc.einsum("i => i0", cumsum(keep)) - 1, row(size(a)))
+    return oc.einsum("i; i; io => o", keep, a, selected)
 
 
 def pad_to(a, n):
@@ -153,10 +153,10 @@ def main():
     solved = {}
     for solution, numpy, arguments in PUZZLES:
         tensors = [oc.tensor(x) if isinstance(x, np.ndarray) else x for x in arguments]
-        found = solution(*tensors).numpy()
-        np.testing.assert_allclose(found, numpy(*arguments))
-        solved[solution.__name__] = found
-        print(f"{solution.__name__:<14}{' '.join(f'{cell:g}' for cell in found.flat)}")
+        answer = solution(*tensors).numpy()
+        np.testing.assert_allclose(answer, numpy(*arguments))
+        solved[solution.__name__] = answer
+        print(f"{solution.__name__:<14}{' '.join(f'{cell:g}' for cell in answer.flat)}")
     return solved
 
 

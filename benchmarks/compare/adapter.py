@@ -27,8 +27,8 @@ class Run:
         self.sync = self.context.synchronize
 
     def value(self) -> tuple[np.ndarray[Any, Any], ...] | np.ndarray[Any, Any]:
-        found = tuple(self.context[result] for result in self.model.results)
-        return found if len(found) > 1 else found[0]
+        values = tuple(self.context[result] for result in self.model.results)
+        return values if len(values) > 1 else values[0]
 
 
 def adapter(backend: str) -> tuple[Callable[[], str], Callable[[Workload], Run]]:

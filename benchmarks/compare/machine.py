@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 VECTORS = ("avx512f", "avx2", "avx", "asimd")  # the widest first
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
@@ -31,25 +31,25 @@ def cores() -> list[int]:
 
 def limits(threads: int) -> dict[str, float]:
     """GF/s of fused multiply-adds, GB/s of `a = b + 3*c` and of a sum; nothing where no C compiler is found."""
-    said = _said_by("limits", str(threads))
-    found: dict[str, float] = json.loads(said) if said else {}
-    return found
+    output = _output_of("limits", str(threads))
+    rates: dict[str, float] = json.loads(output) if output else {}
+    return rates
 
 
 def crossing_ns() -> float | None:
     """What a cache line takes from one core to another and back, if a C compiler is found."""
-    said = _said_by("crossing")
-    return float(said) if said else None
+    output = _output_of("crossing")
+    return float(output) if output else None
 
 
-def _said_by(program: str, *arguments: str) -> str:
+def _output_of(program: str, *arguments: str) -> str:
     """What the C program prints that lies beside this file."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return ""
     built = Path(_programs().name) / program
     if not built.exists():
-        source = str(HERE / f"{program}.c")
+        source = str(FOLDER / f"{program}.c")
         subprocess.run([compiler, "-O3", "-march=native", "-pthread", source, "-o", built], check=True)
     return subprocess.run([built, *arguments], check=True, capture_output=True, text=True).stdout
 
@@ -83,12 +83,12 @@ def _processor() -> str:
 
 
 def _caches() -> str:
-    found = []
+    levels = []
     for index in sorted(CACHES.glob("index*")):
         level, kind, size = ((index / name).read_text().strip() for name in ("level", "type", "size"))
         if kind != "Instruction":
-            found.append(f"L{level} {size}")
-    return ", ".join(found)
+            levels.append(f"L{level} {size}")
+    return ", ".join(levels)
 
 
 def _memory_gb() -> int:

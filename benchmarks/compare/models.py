@@ -86,8 +86,8 @@ def attention(x: oc.Tensor, qkv: Array, bias: Array, out: Array, end: Array, hea
     return weight("out", out, inputs=split) @ mixed + oc.param("out_bias", end)
 
 
-def scaling(given: Sequence[Array]) -> list[oc.Tensor]:
-    return [oc.param(label, array) for label, array in zip(("gain", "bias"), given, strict=True)]
+def scaling(arrays: Sequence[Array]) -> list[oc.Tensor]:
+    return [oc.param(label, array) for label, array in zip(("gain", "bias"), arrays, strict=True)]
 
 
 def feed_forward(x: oc.Tensor, wide: Array, wide_bias: Array, back: Array, back_bias: Array) -> oc.Tensor:
@@ -121,12 +121,12 @@ def step(w: Workload) -> Model:
 # --- expressions ------------------------------------------------------------------------------------------------------
 
 
-def held(w: Workload, names: str) -> list[oc.Tensor]:
+def constants(w: Workload, names: str) -> list[oc.Tensor]:
     return [oc.placeholder(name, o=w[name].shape, dtype=w[name].dtype) for name in names]
 
 
 def product(w: Workload) -> Model:
-    a, b = held(w, "ab")
+    a, b = constants(w, "ab")
     spec = w.get("eq", "mk,kn->mn").replace(",", ";").replace("->", "=>")
     y = oc.einsum(spec, a, b)
     return Model(y.forward, {a: w["a"], b: w["b"]}, (y,))
@@ -137,25 +137,25 @@ def chained(x: oc.Tensor, w: Workload) -> oc.Tensor:
 
 
 def chain(w: Workload) -> Model:
-    (x,) = held(w, "x")
+    (x,) = constants(w, "x")
     y = chained(x, w)
     return Model(y.forward, {x: w["x"]}, (y,))
 
 
 def chain_in_place(w: Workload) -> Model:
-    (x,) = held(w, "x")
+    (x,) = constants(w, "x")
     with oc.cd("chain") as code:
         x[...] = chained(x, w)
     return Model(code, {x: w["x"]}, (x,))
 
 
 def big_sum(w: Workload) -> Model:
-    (x,) = held(w, "x")
+    (x,) = constants(w, "x")
     y = x.sum()
     return Model(y.forward, {x: w["x"]}, (y,))
 
 
-def both_ways(y: oc.Tensor, w: Workload, *inputs: oc.Tensor) -> Model:
+def with_gradients(y: oc.Tensor, w: Workload, *inputs: oc.Tensor) -> Model:
     """Forward, and backward from the gradient `g`; what has a gradient is a parameter."""
     g = oc.placeholder("g", b=[len(w["g"])], o=[w["g"].shape[1]])
     with oc.cd("seed") as seed:
@@ -170,12 +170,12 @@ def rows(w: Workload) -> oc.Tensor:
 
 def layer_norm(w: Workload) -> Model:
     x, gain, bias = rows(w), oc.param("w", 0.0), oc.param("b", 0.0)
-    return both_ways(normed(x, gain, bias, w["eps"]), w, x, gain, bias)
+    return with_gradients(normed(x, gain, bias, w["eps"]), w, x, gain, bias)
 
 
 def causal(w: Workload) -> Model:
     """Attention alone, over arrays `[batch, head, place, feature]`."""
-    q, k, v = held(w, "qkv")
+    q, k, v = constants(w, "qkv")
     scores = oc.einsum("bhsd; bhtd => bhst", q, k) * w["q"].shape[3] ** -0.5
     past = oc.einsum("s; t => st", oc.iota(w["q"].shape[2]), oc.iota(w["q"].shape[2]), combine="ge")
     y = oc.einsum("bhst; bhtd => bhsd", oc.softmax(oc.where(past, scores, -math.inf), "...|bhst => ...|bhs"), v)
@@ -184,11 +184,11 @@ def causal(w: Workload) -> Model:
 
 def softmax(w: Workload) -> Model:
     x = rows(w)
-    return both_ways(oc.softmax(x), w, x)
+    return with_gradients(oc.softmax(x), w, x)
 
 
 def nothing(w: Workload) -> Model:
-    (x,) = held(w, "x")
+    (x,) = constants(w, "x")
     with oc.cd("nothing") as code:
         x += 1
     return Model(code, {x: w["x"]}, (x,))

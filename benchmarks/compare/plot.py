@@ -19,12 +19,12 @@ def plot(results: Results, path: Path) -> None:
     FigureCanvasSVG(figure)
     every = figure.subplots(1, len(threads), sharey=True, squeeze=False)[0]
     for axes, count in zip(every, threads, strict=True):
-        for place, name in enumerate(results["settings"]["systems"]):
+        for index, name in enumerate(results["settings"]["systems"]):
             points = [(part(results, w, count, name), y) for y, w in enumerate(workloads)]
             shown = [(x, y) for x, y in points if x is not None]
             ours = name.startswith(OURS)
             axes.plot(
-                [x for x, _ in shown], [y for _, y in shown], MARKS[place % len(MARKS)], label=name,
+                [x for x, _ in shown], [y for _, y in shown], MARKS[index % len(MARKS)], label=name,
                 markersize=8 if ours else 5, alpha=1 if ours else 0.6,
             )  # fmt: skip
         axes.set_xscale("log")
@@ -40,7 +40,7 @@ def plot(results: Results, path: Path) -> None:
 
 def part(results: Results, workload: str, threads: int, name: str) -> float | None:
     cells = by_name(results, workload, threads)
-    took = {system: each for system, cell in cells.items() if (each := seconds(cell))}
+    took = {system: duration for system, cell in cells.items() if (duration := seconds(cell))}
     if name not in took:
         return None
     best: float = results["bounds"][str(threads)].get(workload) or min(took.values())

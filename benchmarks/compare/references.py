@@ -25,12 +25,12 @@ class Wrong(Exception):
     """A system computes something else."""
 
 
-def check(name: str, workload: Workload, found: Sequence[Any]) -> float:
+def check(name: str, workload: Workload, results: Sequence[Any]) -> float:
     """The worst error: of the losses of the first steps, or of the arrays after the first call. Refuses a large one."""
     wanted = json.loads(LOSSES.read_text())[name] if workload["kind"] in TRAINING else arrays(workload)
-    if len(found) != len(wanted):
-        raise Wrong(f"{len(found)} results, and not {len(wanted)}")
-    worst = max(error(np.asarray(got), np.asarray(want)) for got, want in zip(found, wanted, strict=True))
+    if len(results) != len(wanted):
+        raise Wrong(f"{len(results)} results, and not {len(wanted)}")
+    worst = max(error(np.asarray(got), np.asarray(want)) for got, want in zip(results, wanted, strict=True))
     if not worst <= TOLERANCE:
         raise Wrong(f"the results are off by {worst:.1e} of the largest")
     return worst
@@ -85,14 +85,14 @@ def losses(w: Workload) -> list[float]:
         optimizer: Any = torch.optim.Adam(params, lr=w["lr"], betas=(w["b1"], w["b2"]), eps=w["eps"])
     else:
         optimizer = torch.optim.SGD(params, lr=w["lr"], momentum=w.get("mom", 0.0))
-    found = []
+    values = []
     for _ in range(STEPS):
         optimizer.zero_grad()
         loss = NETWORKS[w["kind"]](w, params, x, y)
         loss.backward()
         optimizer.step()
-        found.append(loss.item())
-    return found
+        values.append(loss.item())
+    return values
 
 
 def _perceptron(params: Any, x: Any) -> Any:
@@ -139,8 +139,8 @@ NETWORKS = {"mlp": _mlp, "tiny": _tiny, "cnn": _lenet, "gpt": _decoder}
 
 
 def main() -> None:
-    made = {name: make() for name, make in WORKLOADS.items() if name.startswith(("W2", "W3", "W4", "W5"))}
-    text = ",\n".join(f" {json.dumps(name)}: {json.dumps(losses(workload))}" for name, workload in made.items())
+    workloads = {name: make() for name, make in WORKLOADS.items() if name.startswith(("W2", "W3", "W4", "W5"))}
+    text = ",\n".join(f" {json.dumps(name)}: {json.dumps(losses(workload))}" for name, workload in workloads.items())
     LOSSES.write_text(f"{{\n{text}\n}}\n")
 
 

@@ -31,13 +31,13 @@ def by_name(results: Results, workload: str, threads: int) -> dict[str, Cell]:
 
 def seconds(cell: Cell) -> float | None:
     """Of a call; where calls themselves are measured, one that is waited for."""
-    found: float | None = cell.get("synchronous_s", cell.get("median_s"))
-    return found
+    duration: float | None = cell.get("synchronous_s", cell.get("median_s"))
+    return duration
 
 
 def best_peer(cells: dict[str, Cell]) -> float | None:
     """The fewest seconds of a system that is not ours."""
-    took = [each for name, cell in cells.items() if not name.startswith(OURS) and (each := seconds(cell))]
+    took = [time for name, cell in cells.items() if not name.startswith(OURS) and (time := seconds(cell))]
     return min(took, default=None)
 
 
@@ -87,7 +87,7 @@ def speed(results: Results, threads: int) -> str:
         cells = by_name(results, workload, threads)
         peer = best_peer(cells)
         took = [seconds(cells.get(name, {})) for name in ours]
-        ratios = [f"{peer / each:.2f}" if peer and each else "-" for each in took]
+        ratios = [f"{peer / time:.2f}" if peer and time else "-" for time in took]
         shown = [_shown(results, workload, threads, cells.get(name)) for name in names]
         rows.append(row([workload, unit, *shown, *ratios]))
     return "\n".join(rows)
@@ -99,11 +99,11 @@ def apart(results: Results, threads: int) -> Iterable[str]:
             if c["threads"] == threads and "crossing_ns" in c}  # fmt: skip
     if not took:
         return
-    least = min(took.values())
-    far = [f"{system} on {workload}" for (workload, system), each in took.items() if each > FAR * least]
-    yield f"A cache line went from one core to another and back in {least:.0f} ns."
+    fastest = min(took.values())
+    far = [f"{system} on {workload}" for (workload, system), nanoseconds in took.items() if nanoseconds > FAR * fastest]
+    yield f"A cache line went from one core to another and back in {fastest:.0f} ns."
     if far:
-        yield f"It took {min(t for t in took.values() if t > FAR * least):.0f} ns or more after {', '.join(far)}."
+        yield f"It took {min(t for t in took.values() if t > FAR * fastest):.0f} ns or more after {', '.join(far)}."
     yield ""
 
 

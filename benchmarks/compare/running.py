@@ -58,14 +58,14 @@ def cells(plan: Plan, tell: Callable[[str], None]) -> Iterator[Cell]:
     """
     for workload in plan.workloads:
         for threads in plan.threads:
-            found: dict[str, list[Cell]] = {system.name: [] for system in plan.systems}
-            for turn in range(plan.rounds):
+            runs_by_system: dict[str, list[Cell]] = {system.name: [] for system in plan.systems}
+            for number in range(plan.rounds):
                 for system in plan.systems:
-                    ran = found[system.name]
+                    ran = runs_by_system[system.name]
                     if not ran or "error" not in ran[-1]:
-                        ran.append(once(system, workload, threads, plan, fresh=turn == 0))
+                        ran.append(once(system, workload, threads, plan, fresh=number == 0))
                         tell(line(workload, threads, system.name, ran[-1]))
-            for name, runs in found.items():
+            for name, runs in runs_by_system.items():
                 yield {"workload": workload, "threads": threads, "system": name, **together(runs)}
 
 
@@ -77,9 +77,9 @@ def once(system: System, workload: str, threads: int, plan: Plan, *, fresh: bool
     out, wrong = _python(command, system, threads, plan, cache)
     if wrong:
         return {"error": wrong}
-    found: Cell = json.loads(out.splitlines()[-1])
+    cell: Cell = json.loads(out.splitlines()[-1])
     apart = crossing_ns() if threads > 1 else None
-    return found if apart is None else {**found, "crossing_ns": apart}
+    return cell if apart is None else {**cell, "crossing_ns": apart}
 
 
 def together(runs: Sequence[Cell]) -> Cell:
@@ -94,13 +94,13 @@ def together(runs: Sequence[Cell]) -> Cell:
 
 
 def line(workload: str, threads: int, system: str, run: Cell) -> str:
-    said = run["error"] if "error" in run else (
+    description = run["error"] if "error" in run else (
         f"{1e6 * run['median_s']:12.1f} us   first {run['first_s']:6.2f} s   {run['peak_mb']:5.0f} MB"
         f"   error {run['worst_error']:.0e}   others {run['foreign_load']:.2f}"
     )
     if "crossing_ns" in run:
-        said += f"   core to core {run['crossing_ns']:.0f} ns"
-    return f"{workload:16}{threads:2}  {system:16}{said}"
+        description += f"   core to core {run['crossing_ns']:.0f} ns"
+    return f"{workload:16}{threads:2}  {system:16}{description}"
 
 
 def _python(arguments: Sequence[str], system: System, threads: int, plan: Plan, cache: Path) -> tuple[str, str]:
@@ -121,10 +121,10 @@ def _python(arguments: Sequence[str], system: System, threads: int, plan: Plan, 
         [sys.executable, *arguments], env=environment, cwd=cache, stdout=pipe, stderr=pipe, text=True, preexec_fn=begin
     ) as process:
         try:
-            out, said = process.communicate(timeout=plan.limit_s)
+            out, errors = process.communicate(timeout=plan.limit_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return "", f"stopped after {plan.limit_s:g} s"
     if process.returncode:
-        return "", f"exit status {process.returncode}: {' '.join(said.strip().splitlines()[-LINES_OF_ERROR:])}"[:500]
+        return "", f"exit status {process.returncode}: {' '.join(errors.strip().splitlines()[-LINES_OF_ERROR:])}"[:500]
     return out, ""

@@ -43,10 +43,10 @@ class System:
             "OCANNL_CACHE_DIR": "ocannl", "TORCHINDUCTOR_CACHE_DIR": "inductor", "JAX_COMPILATION_CACHE_DIR": "jax",
             "XDG_CACHE_HOME": "xdg", "CACHEDB": "tiny.db",
         }  # fmt: skip
-        least = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
+        limits = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
         where = {variable: str(cache / name) for variable, name in caches.items()}
-        given = self.head["ENV"](threads) if "ENV" in self.head else {}
-        return {"BENCH_THREADS": count, **libraries, **where, **least, **given}
+        declared = self.head["ENV"](threads) if "ENV" in self.head else {}
+        return {"BENCH_THREADS": count, **libraries, **where, **limits, **declared}
 
     def load(self) -> ModuleType:
         return importlib.import_module(self.module)

@@ -26,25 +26,25 @@ SYNCHRONOUS = 2000  # calls, each waited for
 
 def measured(system: str, workload: str, seconds: float, folder: Path) -> dict[str, Any]:
     """What was found, and the `error` if there is one."""
-    made = WORKLOADS[workload]()
-    found: dict[str, Any] = {}
+    inputs = WORKLOADS[workload]()
+    cell: dict[str, Any] = {}
     try:
         adapter = systems(folder)[system].load()
-        found["version"] = adapter.version()
+        cell["version"] = adapter.version()
         start = perf_counter()
-        run = adapter.build(made)
+        run = adapter.build(inputs)
         run.call()
         run.sync()
-        found["first_s"] = perf_counter() - start
-        values = results(run, made["kind"] in TRAINING)
-        found["peak_mb"] = peak_mb()  # before the reference is computed
-        found["worst_error"] = check(workload, made, values)
-        found |= times(run, seconds)
-        if made["kind"] == "noop":
-            found["synchronous_s"] = median(stretch(run, 1) for _ in range(SYNCHRONOUS))
+        cell["first_s"] = perf_counter() - start
+        values = results(run, inputs["kind"] in TRAINING)
+        cell["peak_mb"] = peak_mb()  # before the reference is computed
+        cell["worst_error"] = check(workload, inputs, values)
+        cell |= times(run, seconds)
+        if inputs["kind"] == "noop":
+            cell["synchronous_s"] = median(stretch(run, 1) for _ in range(SYNCHRONOUS))
     except Exception as wrong:
-        found["error"] = f"{type(wrong).__name__}: {wrong}"[:500]
-    return found
+        cell["error"] = f"{type(wrong).__name__}: {wrong}"[:500]
+    return cell
 
 
 def results(run: Any, trains: bool) -> list[Any]:
@@ -71,19 +71,19 @@ def stretch(run: Any, calls: int) -> float:
 
 def times(run: Any, seconds: float) -> dict[str, Any]:
     calls = 1
-    while (each := stretch(run, calls)) * calls < STRETCH_S:
+    while (seconds_per_call := stretch(run, calls)) * calls < STRETCH_S:
         calls *= 2
-    repeats = max(3, round(seconds / (calls * each)))
-    before = perf_counter(), busy_s(), own_s()
-    found = sorted(stretch(run, calls) for _ in range(repeats))
-    wall, busy, own = (now - then for now, then in zip((perf_counter(), busy_s(), own_s()), before, strict=True))
+    repeats = max(3, round(seconds / (calls * seconds_per_call)))
+    before = perf_counter(), busy_s(), own_cpu_s()
+    samples = sorted(stretch(run, calls) for _ in range(repeats))
+    wall, busy, own = (end - start for end, start in zip((perf_counter(), busy_s(), own_cpu_s()), before, strict=True))
     return {
-        "median_s": median(found), "least_s": found[0], "stretches": repeats, "calls": calls,
+        "median_s": median(samples), "least_s": samples[0], "stretches": repeats, "calls": calls,
         "foreign_load": max(0.0, busy - own) / wall,
     }  # fmt: skip
 
 
-def own_s() -> float:
+def own_cpu_s() -> float:
     user, system, *_ = os.times()
     return user + system
 

@@ -123,10 +123,10 @@ def chain(kind: str = "chain", cells: int = 16 * MI) -> Workload:
 def rows(kind: str, seed: int, shape: tuple[int, int] = (4096, 1024)) -> Workload:
     """Forward and backward of softmax or layer norm: least traffic is that of x, g, y and dx."""
     rng = np.random.default_rng(seed)
-    made: Workload = {name: rng.standard_normal(shape, dtype=np.float32) for name in "xg"}
+    arrays: Workload = {name: rng.standard_normal(shape, dtype=np.float32) for name in "xg"}
     if kind == "layernorm":
-        made |= {name: rng.standard_normal(shape[1], dtype=np.float32) for name in "wb"} | {"eps": 1e-5}
-    return {"kind": kind, **made, "bytes": 16.0 * made["x"].size}
+        arrays |= {name: rng.standard_normal(shape[1], dtype=np.float32) for name in "wb"} | {"eps": 1e-5}
+    return {"kind": kind, **arrays, "bytes": 16.0 * arrays["x"].size}
 
 
 def big_sum(cells: int = 64 * MI) -> Workload:

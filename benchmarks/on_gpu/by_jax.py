@@ -75,12 +75,12 @@ class Step:
 
         def step(state: Any, x: jax.Array, y: jax.Array) -> Any:
             params, first, second, count = state
-            found, grads = jax.value_and_grad(lambda p: loss(p, x, y, w))(params)
+            value, grads = jax.value_and_grad(lambda p: loss(p, x, y, w))(params)
             count = count + 1
             if w["kind"] != "gpt":
                 first = [w["mom"] * m + g for m, g in zip(first, grads, strict=True)]
                 params = [p - w["lr"] * m for p, m in zip(params, first, strict=True)]
-                return (params, first, second, count), found
+                return (params, first, second, count), value
             first = [w["b1"] * m + (1 - w["b1"]) * g for m, g in zip(first, grads, strict=True)]
             second = [w["b2"] * v + (1 - w["b2"]) * g * g for v, g in zip(second, grads, strict=True)]
             scale = w["lr"] * jnp.sqrt(1 - w["b2"] ** count) / (1 - w["b1"] ** count)
@@ -88,7 +88,7 @@ class Step:
                 p - (scale * m / (jnp.sqrt(v) + w["eps"])).astype(p.dtype)
                 for p, m, v in zip(params, first, second, strict=True)
             ]
-            return (moved, first, second, count), found
+            return (moved, first, second, count), value
 
         self.step = jax.jit(step, donate_argnums=0)
 
@@ -99,9 +99,9 @@ class Step:
         return [np.asarray(self.found, np.float32)]
 
 
-def both_ways(function: Callable[..., jax.Array]) -> Callable[..., Any]:
-    def run(g: jax.Array, *given: jax.Array) -> Any:
-        y, back = jax.vjp(function, *given)
+def with_gradients(function: Callable[..., jax.Array]) -> Callable[..., Any]:
+    def run(g: jax.Array, *operands: jax.Array) -> Any:
+        y, back = jax.vjp(function, *operands)
         return (y, *back(g))
 
     return run
@@ -110,8 +110,8 @@ def both_ways(function: Callable[..., jax.Array]) -> Callable[..., Any]:
 OPERATIONS: dict[str, tuple[str, Callable[[Workload], Callable[..., Any]]]] = {
     "gemm": ("ab", lambda w: jnp.matmul),
     "attention": ("qkv", lambda w: attended),
-    "softmax": ("gx", lambda w: both_ways(jax.nn.softmax)),
-    "layernorm": ("gxwb", lambda w: both_ways(lambda x, g, b: normed(x, g, b, w["eps"]))),
+    "softmax": ("gx", lambda w: with_gradients(jax.nn.softmax)),
+    "layernorm": ("gxwb", lambda w: with_gradients(lambda x, g, b: normed(x, g, b, w["eps"]))),
     "chain": ("x", lambda w: lambda x: jnp.tanh(w["a"] * x + w["b"]) * jax.nn.sigmoid(x) + jax.nn.relu(x)),
 }
 
@@ -126,8 +126,8 @@ class Operation:
         self.found = self.run(*self.given)
 
     def value(self) -> list[Array]:
-        found = self.found if isinstance(self.found, tuple) else (self.found,)
-        return [np.asarray(each, np.float32) for each in found]
+        results = self.found if isinstance(self.found, tuple) else (self.found,)
+        return [np.asarray(array, np.float32) for array in results]
 
 
 def build(w: Workload) -> Step | Operation:

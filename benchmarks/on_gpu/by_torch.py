@@ -22,8 +22,8 @@ def version() -> str:
 
 def put(array: Array) -> torch.Tensor:
     half = array.dtype.name == "bfloat16"
-    given = torch.from_numpy(np.ascontiguousarray(array.view(np.int16) if half else array))
-    return (given.view(torch.bfloat16) if half else given).to(DEVICE)
+    tensor = torch.from_numpy(np.ascontiguousarray(array.view(np.int16) if half else array))
+    return (tensor.view(torch.bfloat16) if half else tensor).to(DEVICE)
 
 
 def mlp(p: Params, x: torch.Tensor, y: torch.Tensor, w: Workload) -> torch.Tensor:
@@ -68,7 +68,7 @@ class Step:
         loss = LOSSES[w["kind"]]
 
         def step(params: Params, state: Params, count: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> Any:
-            grads, found = torch.func.grad_and_value(lambda p: loss(p, x, y, w))(list(params))
+            grads, value = torch.func.grad_and_value(lambda p: loss(p, x, y, w))(list(params))
             count += 1
             for n, (p, g) in enumerate(zip(params, grads, strict=True)):
                 if w["kind"] == "gpt":
@@ -80,7 +80,7 @@ class Step:
                 else:
                     state[n].mul_(w["mom"]).add_(g)
                     p.sub_(state[n], alpha=w["lr"])
-            return found
+            return value
 
         self.step = compiler(step)
 
@@ -92,9 +92,9 @@ class Step:
         return [np.asarray(self.found.item())]
 
 
-def both_ways(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    def run(g: torch.Tensor, *given: torch.Tensor) -> Any:
-        y, back = torch.func.vjp(function, *given)
+def with_gradients(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    def run(g: torch.Tensor, *operands: torch.Tensor) -> Any:
+        y, back = torch.func.vjp(function, *operands)
         return (y, *back(g))
 
     return run
@@ -103,8 +103,8 @@ def both_ways(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
 OPERATIONS: dict[str, tuple[str, Callable[[Workload], Callable[..., Any]]]] = {
     "gemm": ("ab", lambda w: torch.matmul),
     "attention": ("qkv", lambda w: lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
-    "softmax": ("gx", lambda w: both_ways(lambda x: torch.softmax(x, 1))),
-    "layernorm": ("gxwb", lambda w: both_ways(lambda x, g, b: F.layer_norm(x, x.shape[1:], g, b, w["eps"]))),
+    "softmax": ("gx", lambda w: with_gradients(lambda x: torch.softmax(x, 1))),
+    "layernorm": ("gxwb", lambda w: with_gradients(lambda x, g, b: F.layer_norm(x, x.shape[1:], g, b, w["eps"]))),
     "chain": ("x", lambda w: lambda x: torch.tanh(w["a"] * x + w["b"]) * torch.sigmoid(x) + torch.relu(x)),
 }
 
@@ -119,8 +119,8 @@ class Operation:
         self.found = self.run(*self.given)
 
     def value(self) -> list[Array]:
-        found = self.found if isinstance(self.found, tuple) else (self.found,)
-        return [each.float().cpu().numpy() for each in found]
+        results = self.found if isinstance(self.found, tuple) else (self.found,)
+        return [array.float().cpu().numpy() for array in results]
 
 
 def build(w: Workload, *, compiled: bool) -> Step | Operation:

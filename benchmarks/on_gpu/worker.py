@@ -27,42 +27,42 @@ STEPS = 3
 SYSTEMS = ("ocannl", "torch_eager", "torch_compile", "jax")
 
 
-def prepared(system: str, given: Workload) -> tuple[str, Any, Callable[[], object]]:
+def prepared(system: str, inputs: Workload) -> tuple[str, Any, Callable[[], object]]:
     """The version, what is called, and what waits for it."""
     if system == "ocannl":
         from compare.adapter import adapter
 
         version, build = adapter(os.environ.get("BENCH_OCANNL_BACKEND", "triton"))
-        run = build(given)
+        run = build(inputs)
         return version(), run, run.sync
     if system == "jax":
         jax = importlib.import_module("on_gpu.by_jax")
-        return jax.version(), jax.build(given), jax.sync
+        return jax.version(), jax.build(inputs), jax.sync
     torch = importlib.import_module("on_gpu.by_torch")
-    return torch.version(), torch.build(given, compiled=system == "torch_compile"), torch.sync
+    return torch.version(), torch.build(inputs, compiled=system == "torch_compile"), torch.sync
 
 
 def measured(system: str, name: str, seconds: float, size: str) -> dict[str, Any]:
-    given = workload(name, small=size == "small")
-    found: dict[str, Any] = {key: given[key] for key in ("flops", "bytes") if key in given}
-    found["trains"] = given["kind"] in TRAINING
+    inputs = workload(name, small=size == "small")
+    cell: dict[str, Any] = {key: inputs[key] for key in ("flops", "bytes") if key in inputs}
+    cell["trains"] = inputs["kind"] in TRAINING
     try:
         start = perf_counter()
-        found["version"], run, sync = prepared(system, given)
+        cell["version"], run, sync = prepared(system, inputs)
         run.call()
         sync()
-        found["first_s"] = perf_counter() - start
-        found["values"] = values(run, sync, found["trains"])
-        found["call_s"] = timed(run.call, sync, seconds)
+        cell["first_s"] = perf_counter() - start
+        cell["values"] = values(run, sync, cell["trains"])
+        cell["call_s"] = timed(run.call, sync, seconds)
     except Exception as wrong:
-        found["error"] = f"{type(wrong).__name__}: {wrong}"[:500]
-    return found
+        cell["error"] = f"{type(wrong).__name__}: {wrong}"[:500]
+    return cell
 
 
 def values(run: Any, sync: Callable[[], object], trains: bool) -> list[float]:
     if not trains:
-        found = run.value()
-        arrays = [np.asarray(a, np.float64) for a in (found if isinstance(found, tuple | list) else [found])]
+        value = run.value()
+        arrays = [np.asarray(a, np.float64) for a in (value if isinstance(value, tuple | list) else [value])]
         return [float(number) for a in arrays for number in (a.mean(), np.abs(a).mean())]
     losses = [float(np.ravel(run.value())[0])]
     while len(losses) < STEPS:
@@ -82,9 +82,9 @@ def timed(call: Callable[[], object], sync: Callable[[], object], seconds: float
         return (perf_counter() - start) / calls
 
     calls = 1
-    while (each := stretch(calls)) * calls < min(STRETCH_S, seconds):
+    while (seconds_per_call := stretch(calls)) * calls < min(STRETCH_S, seconds):
         calls *= 2
-    return median(stretch(calls) for _ in range(max(3, round(seconds / (calls * each)))))
+    return median(stretch(calls) for _ in range(max(3, round(seconds / (calls * seconds_per_call)))))
 
 
 def main() -> None:

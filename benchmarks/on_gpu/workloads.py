@@ -18,7 +18,7 @@ def halved(workload: Workload) -> Workload:
 
     def half(value: object) -> object:
         if isinstance(value, list):
-            return [half(each) for each in value]
+            return [half(item) for item in value]
         if isinstance(value, np.ndarray) and value.dtype == np.float32:
             return value.astype(ml_dtypes.bfloat16)
         return value
