@@ -22,12 +22,12 @@ def broad_handlers(text: str) -> Iterator[int]:
 
 
 def test_handlers_of_all_exceptions_state_a_reason() -> None:
-    places = [
+    handlers = [
         f"{path.relative_to(PACKAGES)}:{number}"
         for path in sorted(PACKAGES.glob("*/src/**/*.py"))
         for number in broad_handlers(path.read_text(encoding="utf-8"))
     ]
-    assert not places, "name a class of exceptions, or say in a comment why all are handled:\n" + "\n".join(places)
+    assert not handlers, "name a class of exceptions, or say in a comment why all are handled:\n" + "\n".join(handlers)
 
 
 def test_the_test_finds_handlers() -> None:

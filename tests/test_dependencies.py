@@ -31,15 +31,15 @@ def declared(manifest: Path) -> set[str]:
 
 
 def imported(manifest: Path) -> set[str]:
-    found: set[str] = set()
+    modules: set[str] = set()
     for path in (manifest.parent / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
+                modules |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
-    own = {path.stem for path in (manifest.parent / "src").iterdir()}
-    return found - set(sys.stdlib_module_names) - own
+                modules.add(node.module.partition(".")[0])
+    first_party = {path.stem for path in (manifest.parent / "src").iterdir()}
+    return modules - set(sys.stdlib_module_names) - first_party
 
 
 @pytest.mark.parametrize("manifest", PACKAGES, ids=lambda manifest: manifest.parent.name)
@@ -54,4 +54,4 @@ def test_lower_bounds_agree() -> None:
         for line in project(manifest)["dependencies"]:
             name, bound = re.split(r"(?=>=)", line, maxsplit=1)
             bounds.setdefault(name, set()).add(bound)
-    assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
+    assert {name: modules for name, modules in bounds.items() if len(modules) > 1} == {}

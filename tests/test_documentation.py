@@ -215,10 +215,10 @@ def options_for(line: str) -> set[str]:
     command = re.search(r"\bocannl((?: [a-z]+)*)(?= |$)", line)
     if command is not None:
         words = command[0].split()
-        known = commands()
-        while len(words) > 1 and " ".join(words) not in known:
+        options_of_commands = commands()
+        while len(words) > 1 and " ".join(words) not in options_of_commands:
             words.pop()
-        return known[" ".join(words)] | ({"--help", "--version"} if len(words) == 1 else {"--help"})
+        return options_of_commands[" ".join(words)] | ({"--help", "--version"} if len(words) == 1 else {"--help"})
     return all_options()
 
 
@@ -238,8 +238,8 @@ def quoted_options(paths: Iterable[Path]) -> set[str]:
 def test_settings_on_pages_exist(page: Path) -> None:
     text = "\n".join(code_of(page))
     calls = re.findall(r"oc\.settings\(([^)]*)\)", text)
-    given = {name for call in calls for name in re.findall(r"(\w+)=", call)}
-    assert sorted(given - {s.name for s in SETTINGS}) == []
+    used = {name for call in calls for name in re.findall(r"(\w+)=", call)}
+    assert sorted(used - {s.name for s in SETTINGS}) == []
     variables = {name for name in re.findall(r"OCANNL_[A-Z_]+\b", text) if not name.endswith("_")}
     assert sorted(variables - {s.variable for s in SETTINGS} - test_variables()) == []
 

@@ -83,37 +83,38 @@ def room(module: str) -> str | None:
     return name if name in LAYERS else None
 
 
-def of_core(found: Import) -> bool:
-    return found.module.partition(".")[0] == "ocannl"
+def of_core(imported: Import) -> bool:
+    return imported.module.partition(".")[0] == "ocannl"
 
 
 def upward(source_root: Path) -> list[str]:
     """The imports within the core that do not point down, in words."""
     complaints = []
     for file in sorted(source_root.glob("ocannl/**/*.py")):
-        here = room(".".join(file.relative_to(source_root).with_suffix("").parts))
-        if here is None:
+        importing = room(".".join(file.relative_to(source_root).with_suffix("").parts))
+        if importing is None:
             continue
-        for found in filter(of_core, imports(file, source_root)):
-            there = room(found.module)
-            if there == here or (there is not None and LAYERS[there] < LAYERS[here]):
+        for imported in filter(of_core, imports(file, source_root)):
+            package = room(imported.module)
+            if package == importing or (package is not None and LAYERS[package] < LAYERS[importing]):
                 continue
-            target = f"layer {LAYERS[there]}" if there else "above all layers"
-            complaints.append(f"{found.place}: {here} (layer {LAYERS[here]}) imports {found.module} ({target})")
+            layer = f"layer {LAYERS[package]}" if package else "above all layers"
+            importer = f"{importing} (layer {LAYERS[importing]})"
+            complaints.append(f"{imported.place}: {importer} imports {imported.module} ({layer})")
     return complaints
 
 
 def beside_the_seam(source_root: Path) -> list[str]:
     """The imports of a backend that reach past the seam, or into another backend, in words."""
-    own = {folder.name for folder in source_root.iterdir()}
+    packages = {folder.name for folder in source_root.iterdir()}
     complaints = []
     for file in sorted(source_root.glob("**/*.py")):
-        for found in imports(file, source_root):
-            top = found.module.partition(".")[0]
-            if of_core(found) and room(found.module) not in SEAM:
-                complaints.append(f"{found.place}: imports {found.module}, and a backend only {', '.join(SEAM)}")
-            elif top.startswith("ocannl_backend_") and top not in own:
-                complaints.append(f"{found.place}: imports {found.module}; a backend does not know another")
+        for imported in imports(file, source_root):
+            top = imported.module.partition(".")[0]
+            if of_core(imported) and room(imported.module) not in SEAM:
+                complaints.append(f"{imported.place}: imports {imported.module}, and a backend only {', '.join(SEAM)}")
+            elif top.startswith("ocannl_backend_") and top not in packages:
+                complaints.append(f"{imported.place}: imports {imported.module}; a backend does not know another")
     return complaints
 
 
@@ -122,13 +123,13 @@ def undeclared(folder: Path) -> list[str]:
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needs = chain(project.get("dependencies", ()), *project.get("optional-dependencies", {}).values())
     names = [re.split(r"[^\w.-]", need)[0] for need in needs]
-    known = {"ocannl" if name == "ocannl-core" else MODULE_OF.get(name, name.replace("-", "_")) for name in names}
-    known |= {path.stem for path in (folder / "src").iterdir()} | sys.stdlib_module_names
+    declared = {"ocannl" if name == "ocannl-core" else MODULE_OF.get(name, name.replace("-", "_")) for name in names}
+    declared |= {path.stem for path in (folder / "src").iterdir()} | sys.stdlib_module_names
     return [
-        f"{found.place}: imports {found.module}, which {folder.name}/pyproject.toml does not declare"
+        f"{imported.place}: imports {imported.module}, which {folder.name}/pyproject.toml does not declare"
         for file in sorted((folder / "src").glob("**/*.py"))
-        for found in imports(file, folder / "src")
-        if found.module.partition(".")[0] not in known
+        for imported in imports(file, folder / "src")
+        if imported.module.partition(".")[0] not in declared
     ]
 
 
@@ -182,8 +183,8 @@ def agree(complaints: list[str], remedy: str) -> None:
 
 
 def test_every_package_of_the_core_has_a_layer():
-    found = {path.name for path in (CORE / "ocannl").iterdir() if path.is_dir() and any(path.glob("**/*.py"))}
-    assert found == set(LAYERS), f"the table of {Path(__file__).name} differs: {sorted(found ^ set(LAYERS))}"
+    imported = {path.name for path in (CORE / "ocannl").iterdir() if path.is_dir() and any(path.glob("**/*.py"))}
+    assert imported == set(LAYERS), f"the table of {Path(__file__).name} differs: {sorted(imported ^ set(LAYERS))}"
 
 
 def test_the_pytest_plugin_imports_the_core_in_functions_only():

@@ -91,12 +91,12 @@ EXPECTED = {
 @cache
 def rows() -> dict[str, tuple[str, str]]:
     """The spelling and the note of each operation, by namespace and name."""
-    found = {}
+    entries = {}
     for section in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
         namespace, _, table = section.partition("\n")
         for name, code, note in ROW.findall(table):
-            found[f"{namespace}.{name}"] = (code.replace("\\|", "|"), note)
-    return found
+            entries[f"{namespace}.{name}"] = (code.replace("\\|", "|"), note)
+    return entries
 
 
 @cache

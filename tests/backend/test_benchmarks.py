@@ -99,9 +99,9 @@ def test_inputs_may_change_between_calls(name, backend):
         run.context[tensor] = changed[tensor.label]
     run.call()
     run.sync()
-    found, before = results(run, trains=False), arrays(workload)
-    check(name, changed, found)
-    assert not np.allclose(found[0], before[0])
+    values, before = results(run, trains=False), arrays(workload)
+    check(name, changed, values)
+    assert not np.allclose(values[0], before[0])
 
 
 @pytest.mark.parametrize("backend", COMPILED)
@@ -145,22 +145,22 @@ def test_an_adapter_says_what_it_is_and_builds():
 
 @pytest.mark.parametrize("backend", COMPILED)
 def test_perceptrons_of_any_depth(backend):
-    made = growth.mlp(5, 12)
-    h = made["x"].astype(float)
-    for n in range(0, len(made["params"]), 2):
-        h = h @ made["params"][n] + made["params"][n + 1]
-        h = np.maximum(h, 0) if n + 2 < len(made["params"]) else h
-    loss = np.mean(np.log(np.exp(h).sum(1)) - h[np.arange(len(h)), made["y"]])
-    assert len(made["params"]) == 12
-    np.testing.assert_allclose(results(finished(backend, made), True)[0], loss, rtol=1e-5)
+    model = growth.mlp(5, 12)
+    h = model["x"].astype(float)
+    for n in range(0, len(model["params"]), 2):
+        h = h @ model["params"][n] + model["params"][n + 1]
+        h = np.maximum(h, 0) if n + 2 < len(model["params"]) else h
+    loss = np.mean(np.log(np.exp(h).sum(1)) - h[np.arange(len(h)), model["y"]])
+    assert len(model["params"]) == 12
+    np.testing.assert_allclose(results(finished(backend, model), True)[0], loss, rtol=1e-5)
 
 
 def test_models_that_grow():
     small = list(growth.cases(["mlp", "transformer"], ["depth", "width"], 2))
     assert [case.size for case in small] == [1, 2, 32, 64] * 2
-    found = {"ocannl_llvm": {"first_s": 0.5, "step_s": 0.002, "losses": [1.0, 0.9], "peak_mb": 100.0}}
-    found["jax"] = {**found["ocannl_llvm"], "losses": [1.0, 0.8]}
-    growth.agree(found)
-    assert found["ocannl_llvm"] == {"error": "losses [1.0, 0.9], not [1.0, 0.8]"}
-    *_, row, _ = growth.table("mlp", "depth", [(small[0], {"jax": found["jax"]})])
+    results = {"ocannl_llvm": {"first_s": 0.5, "step_s": 0.002, "losses": [1.0, 0.9], "peak_mb": 100.0}}
+    results["jax"] = {**results["ocannl_llvm"], "losses": [1.0, 0.8]}
+    growth.agree(results)
+    assert results["ocannl_llvm"] == {"error": "losses [1.0, 0.9], not [1.0, 0.8]"}
+    *_, row, _ = growth.table("mlp", "depth", [(small[0], {"jax": results["jax"]})])
     assert row == "| 1 | 0.00129 | 0.50 | 2 | 0.6 | 100 |"

@@ -36,14 +36,14 @@ def test_a_model_is_trained_as_its_loss(ctx):
     loss = train.weighted_mean(losses, data.weight)
     expected = train.fit(ctx, loss, train.adam(loss, 0.01), data, epochs=3, metrics=metrics)
 
-    same, other = nn.mlp(widths=[8, 2], rate=0.3, label="model"), oc.Context(ctx.backend.name)
+    same, second = nn.mlp(widths=[8, 2], rate=0.3, label="model"), oc.Context(ctx.backend.name)
     metrics = {"accuracy": train.accuracy, "loss": lambda logits, t: train.average(oc.cross_entropy(logits, t))}
-    settings = {"ctx": other, "epochs": 3, "metrics": metrics}
+    settings = {"ctx": second, "epochs": 3, "metrics": metrics}
     fitted = train.fit(same, loss=oc.cross_entropy, optimizer=adam, data=batches(), **settings)
     assert list(fitted.losses) == list(expected.losses) and list(fitted.watched) == list(expected.watched)
-    assert fitted.ctx is other and fitted.output.shape == logits.shape and fitted.loss.dims == ()
+    assert fitted.ctx is second and fitted.output.shape == logits.shape and fitted.loss.dims == ()
     for path, value in values(ctx, model).items():
-        np.testing.assert_array_equal(value, other[same.params[path]], err_msg=path)
+        np.testing.assert_array_equal(value, second[same.params[path]], err_msg=path)
 
 
 def test_the_default_context_holds_the_trained_parameters():

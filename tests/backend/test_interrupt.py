@@ -17,9 +17,9 @@ SOON = 0.1  # seconds
 
 @pytest.fixture(params=BACKENDS)
 def backend(request):
-    found = {row.name: row for row in oc.backends()}[request.param]
-    if not found.usable:
-        pytest.skip(found.reason)
+    row = {info.name: info for info in oc.backends()}[request.param]
+    if not row.usable:
+        pytest.skip(row.reason)
     return request.param
 
 
@@ -115,9 +115,9 @@ def test_other_threads_run_while_a_routine_does(backend):
     x, y, _ = long_code()
     ctx = oc.Context(backend)
     ctx[x] = ctx[y] = 0.001
-    with oc.cd("one") as one:
+    with oc.cd("one") as first:
         y["=:+", "ij; jk => ik"] = y * x
-    step = ctx.compile(one)
+    step = ctx.compile(first)
     counted, done = [], threading.Event()
 
     def count():

@@ -123,8 +123,8 @@ def test_symbols_and_lists_continue_in_their_order(kind: str, tmp_path: Path) ->
             return [*fitted.losses]
 
     path = tmp_path / "run.safetensors"
-    whole = losses(4, None)
-    assert losses(2, path) + losses(4, path) == whole and losses(4, path) == []
+    uninterrupted = losses(4, None)
+    assert losses(2, path) + losses(4, path) == uninterrupted and losses(4, path) == []
 
 
 def test_checkpoints_are_written_in_the_background(tmp_path: Path) -> None:
@@ -136,10 +136,10 @@ def test_checkpoints_are_written_in_the_background(tmp_path: Path) -> None:
             train.fit(ctx, loss, train.sgd(loss, 0.1), [{}] * 5, epochs=epochs, checkpoint=checkpoints)
             return ctx[w]
 
-    whole = fit(4, tmp_path)
+    uninterrupted = fit(4, tmp_path)
     (other := tmp_path / "other").mkdir()
     fit(2, other)
-    np.testing.assert_array_equal(fit(4, other), whole)
+    np.testing.assert_array_equal(fit(4, other), uninterrupted)
     with pytest.raises(oc.CheckpointError, match="cannot be written"):
         fit(1, tmp_path / "none")
 

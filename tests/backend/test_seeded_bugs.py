@@ -89,14 +89,14 @@ def memory_lives_too_short(patch: Patch) -> None:
 
 @bug("llvm", 33)
 def values_move_past_what_changes_them(patch: Patch) -> None:
-    patch.setattr(inline_producers, "_reads_same_values", lambda *given: True)
+    patch.setattr(inline_producers, "_reads_same_values", lambda *args: True)
 
 
 @bug("llvm", 0)
 def inlined_at_the_wrong_cell(patch: Patch) -> None:
     def around(f: Any, written: Ref, read: Ref) -> Any:
-        found = f(written, read)
-        return dict(zip(found, reversed(found.values()), strict=True))
+        result = f(written, read)
+        return dict(zip(result, reversed(result.values()), strict=True))
 
     wrap(patch, inline_producers, "match_indices", around)
 
@@ -296,6 +296,6 @@ def test_generated_programs_catch(name: str, monkeypatch: Patch, forgetful: None
 def test_without_a_bug_there_is_nothing_to_catch(backend: str, forgetful: None) -> None:
     if not USABLE[backend]:
         pytest.skip(f"`{backend}` is not usable here")
-    hints = sorted({hint for found_on, hint, _ in BUGS.values() if found_on == backend})
+    hints = sorted({hint for backend_of_bug, hint, _ in BUGS.values() if backend_of_bug == backend})
     tried = [*(range(hint, hint + 1) for hint in hints), *batches(40)]
     assert not any(first_difference(backend, seeds) for seeds in tried)

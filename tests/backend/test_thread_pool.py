@@ -52,15 +52,15 @@ class Pool:
 
 @pytest.fixture(params=MAKERS)
 def pool_of(request):
-    made = []
+    pools = []
 
     def make(size: int) -> Pool:
-        made.append(Pool(import_module(f"ocannl_backend_{request.param}.thread_pool").thread_pool_code(), size))
-        return made[-1]
+        pools.append(Pool(import_module(f"ocannl_backend_{request.param}.thread_pool").thread_pool_code(), size))
+        return pools[-1]
 
     yield make
-    for each in made:
-        each.end()
+    for pool in pools:
+        pool.end()
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
@@ -72,29 +72,29 @@ def test_every_chunk_is_executed_once(pool_of, size, chunks):
 
 
 def test_the_threads_take_part_and_no_more_than_are_allowed(pool_of):
-    pool, who = pool_of(4), {}
+    pool, seen = pool_of(4), {}
 
     def body(n):
-        who.setdefault(threading.get_ident(), []).append(n)
+        seen.setdefault(threading.get_ident(), []).append(n)
         time.sleep(0.002)
 
     pool.parallel_for(body, 40)
-    assert len(who) == 4 and threading.get_ident() in who
-    who.clear()
+    assert len(seen) == 4 and threading.get_ident() in seen
+    seen.clear()
     pool.parallel_for(body, 40, threads=2)
-    assert len(who) == 2
-    who.clear()
+    assert len(seen) == 2
+    seen.clear()
     pool.parallel_for(body, 5, threads=1)
-    assert list(who) == [threading.get_ident()]
+    assert list(seen) == [threading.get_ident()]
 
 
 def test_threads_that_sleep_are_woken(pool_of):
-    pool, who = pool_of(3), set()
+    pool, seen = pool_of(3), set()
     for pause in (0, 0.05, 0.2):
         time.sleep(pause)
-        who.clear()
-        pool.parallel_for(lambda n: (who.add(threading.get_ident()), time.sleep(0.005))[1], 12)
-        assert len(who) == 3
+        seen.clear()
+        pool.parallel_for(lambda n: (seen.add(threading.get_ident()), time.sleep(0.005))[1], 12)
+        assert len(seen) == 3
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -148,9 +148,9 @@ def wide(n=300):
 
 @pytest.fixture(params=[b for b in ("llvm", "c") if find_spec(f"ocannl_backend_{b}")])
 def backend(request):
-    found = {row.name: row for row in oc.backends()}[request.param]
-    if not found.usable:
-        pytest.skip(found.reason)
+    row = {info.name: info for info in oc.backends()}[request.param]
+    if not row.usable:
+        pytest.skip(row.reason)
     return request.param
 
 

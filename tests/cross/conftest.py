@@ -44,5 +44,5 @@ def backends() -> list[str]:
 
 @pytest.fixture
 def ctx(backend: str) -> Iterator[oc.Context]:
-    with oc.Context(backend) as made:
-        yield made
+    with oc.Context(backend) as context:
+        yield context

@@ -142,8 +142,8 @@ def padding_of(x):
 
 
 def packed(module, x):
-    given = t.utils.rnn.pack_padded_sequence(x, torch.tensor(lengths(*x.shape[:2])), batch_first=True)
-    return t.utils.rnn.pad_packed_sequence(module(given)[0], batch_first=True, total_length=x.shape[1])[0]
+    packed_input = t.utils.rnn.pack_padded_sequence(x, torch.tensor(lengths(*x.shape[:2])), batch_first=True)
+    return t.utils.rnn.pad_packed_sequence(module(packed_input)[0], batch_first=True, total_length=x.shape[1])[0]
 
 
 def continued(parts, layers=1, several=False):
@@ -241,7 +241,7 @@ ROWS = (
     row("attention with padding", lambda: padded(layer=nn.attention(heads=2, label="attention")),
         lambda s: Unpacked(mha(s), lambda m, x: m(x, x, x, key_padding_mask=padding_of(x), need_weights=False)[0])),
     row("attention with shared keys", lambda: nn.attention(heads=4, kv_heads=2, bias=False, rotary_base=10000.0),
-        lambda s: Attention(s[-1], 4, 2, bias=False, turn=turned), ((2, 5, 8), (1, 3, 16))),
+        lambda s: Attention(s[-1], 4, 2, bias=False, rotate=turned), ((2, 5, 8), (1, 3, 16))),
     row("position_embedding", lambda: nn.position_embedding(count=7), lambda s: Rows(7, s[-1])),
     row("sinusoids", lambda: sinusoids(), lambda _: Function(waves)),
     row("rotary", lambda: rotary(interleaved=False), lambda _: Function(halves)),

@@ -79,9 +79,9 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[oc.Context], object]]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_is_wrong_is_refused_and_leaves_no_trace(what: str, ctx: oc.Context) -> None:
-    error, act = REFUSED[what]
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_wrong_is_refused_and_leaves_no_trace(kind: str, ctx: oc.Context) -> None:
+    error, act = REFUSED[kind]
     with pytest.raises(error) as caught:
         act(ctx)
     assert isinstance(caught.value, oc.OcannlError)

@@ -133,9 +133,9 @@ def test_every_type_and_size_comes_back(tmp_path: Path, ctx: oc.Context) -> None
     want = values(ctx, leaves)
     oc.save(path, ctx, leaves)
     assert set(load_file(path)) == set(want)
-    other = oc.Context("numpy")
-    oc.load(path, other, leaves)
-    assert_equal(values(other, leaves), want)
+    second = oc.Context("numpy")
+    oc.load(path, second, leaves)
+    assert_equal(values(second, leaves), want)
 
 
 def test_blocks_tensors_and_mappings_find_each_other(tmp_path: Path) -> None:
@@ -167,10 +167,10 @@ def test_differences_are_listed_and_nothing_is_loaded(tmp_path: Path, ctx: oc.Co
     oc.save(tmp_path / "a", ctx, {"a": a, "b": b, "c": c, "d": d})
     wide, narrow = oc.param("b", 5.0, o=[3]), oc.param("c", 5.0, o=[2], dtype=oc.float16)
     target = {"a": (fresh := oc.param("a", 5.0, o=[2])), "b": wide, "c": narrow, "e": oc.param("e", 5.0, o=[1])}
-    other = oc.Context("numpy")
-    other.init(target)
+    second = oc.Context("numpy")
+    second.init(target)
     with pytest.raises(oc.CheckpointError) as caught:
-        oc.load(tmp_path / "a", other, target)
+        oc.load(tmp_path / "a", second, target)
     lines = [
         "other sizes: `b` has (3,), the file (2,)",
         "other type: `c` is float16, in the file float32",
@@ -178,9 +178,9 @@ def test_differences_are_listed_and_nothing_is_loaded(tmp_path: Path, ctx: oc.Co
         "only in the file: `d`, (2,) float32",
     ]
     assert all(f"\n  {line}" in str(caught.value) for line in lines), str(caught.value)
-    np.testing.assert_array_equal(other[fresh], [5, 5])
-    assert list(oc.load(tmp_path / "a", other, target, strict=False).differences) == lines
-    assert other[fresh].tolist() == [1, 1] and other[wide].tolist() == [5, 5, 5]
+    np.testing.assert_array_equal(second[fresh], [5, 5])
+    assert list(oc.load(tmp_path / "a", second, target, strict=False).differences) == lines
+    assert second[fresh].tolist() == [1, 1] and second[wide].tolist() == [5, 5, 5]
 
 
 def test_two_nodes_of_one_name_are_refused(tmp_path: Path, ctx: oc.Context) -> None:
@@ -330,9 +330,9 @@ def test_what_cannot_be_written_leaves_the_old_file_whole(
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limit)
         assert path.read_bytes() == old and os.listdir(tmp_path) == [path.name]
-    for place in (tmp_path / "none" / "a", path / "a", Path("/proc/self/a"), tmp_path):
+    for target in (tmp_path / "none" / "a", path / "a", Path("/proc/self/a"), tmp_path):
         with pytest.raises(oc.CheckpointError):
-            oc.save(place, ctx, small)
+            oc.save(target, ctx, small)
     assert oc.load(path, ctx, small).step == 1
 
 

@@ -53,12 +53,12 @@ def decoder() -> nn.Decoder:
 def test_sequences_of_unequal_lengths_continue_as_whole_ones_do(backend: str, name: str) -> None:
     net, ctx = MODELS[name](), oc.Context(backend)
     decoder = nn.Decoder(net, length=48, batch=2, ctx=ctx)
-    whole = oc.compile(net, sizes="b, t|", ctx=ctx)
+    full = oc.compile(net, sizes="b, t|", ctx=ctx)
     spread(net, ctx)
     continuation = [3, 9, 0]
     logits = [decoder.start(PROMPTS, room=3), *(decoder.step([token, token]) for token in continuation)]
     for prompt, rows in zip(PROMPTS, np.stack(logits, 1), strict=True):
-        wanted = whole(np.array([prompt + continuation], "int32"))[0, len(prompt) - 1 :]
+        wanted = full(np.array([prompt + continuation], "int32"))[0, len(prompt) - 1 :]
         np.testing.assert_allclose(rows, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
 
 
@@ -88,19 +88,19 @@ def test_streams_and_ends(decoder: nn.Decoder) -> None:
 
 
 def test_beam_search_with_many_beams_is_exhaustive(decoder: nn.Decoder) -> None:
-    found = decoder.beam_search([1, 2, 3], count=3)
-    whole = oc.compile(decoder.model, sizes="b, t|", ctx=decoder.ctx)
+    beams = decoder.beam_search([1, 2, 3], count=3)
+    full = oc.compile(decoder.model, sizes="b, t|", ctx=decoder.ctx)
     ends = np.array(list(product(range(VOCABULARY), repeat=2)), "int32")
-    given = np.concatenate([np.tile(np.array([1, 2, 3], "int32"), (len(ends), 1)), ends], 1)
-    steps = log_softmax(whole(given)[:, 2:])
+    sequences = np.concatenate([np.tile(np.array([1, 2, 3], "int32"), (len(ends), 1)), ends], 1)
+    steps = log_softmax(full(sequences)[:, 2:])
     scores = steps[np.arange(len(ends)), 0, ends[:, 0]] + steps[np.arange(len(ends)), 1, ends[:, 1]]
     totals = scores[:, None] + steps[:, 2]  # of three tokens
     best = np.argsort(-totals, None)[:5]
-    for (tokens, score), place in zip(found, best, strict=False):
-        pair, last = divmod(int(place), VOCABULARY)
+    for (tokens, score), index in zip(beams, best, strict=False):
+        pair, last = divmod(int(index), VOCABULARY)
         assert tokens == [*ends[pair], last]
-        assert abs(score - totals.flat[place]) < 1e-4
-    stopped = decoder.beam_search([1, 2, 3], count=3, stop=found[0][0][0])
+        assert abs(score - totals.flat[index]) < 1e-4
+    stopped = decoder.beam_search([1, 2, 3], count=3, stop=beams[0][0][0])
     assert any(len(tokens) == 1 for tokens, _ in stopped)
 
 

@@ -18,7 +18,7 @@ from ocannl.testing.oracles import Failure, OracleCase, compare_backend, compare
 from ocannl.testing.program import Program
 from ocannl.testing.random_expressions import generate
 
-FOUND = Path(__file__).parent / "found"
+FAILURES = Path(__file__).parent / "found"
 KINDS = ("float64", "float32")
 MODES = ((1, "inline"), (3, "inline"), (1, "threaded"), (3, "threaded"))
 
@@ -34,9 +34,9 @@ def verdict(judge: Judge, kind: str, program: Program) -> Failure | None:
 
 def report(seed: int, kind: str, judge: Judge, wrong: Failure) -> None:
     """Fails, with the smallest program about which the judge says the same."""
-    small, said = shrunk(generate(Random(seed)), wrong, partial(verdict, judge, kind))
-    path = kept(small, kind, FOUND / f"seed_{seed}_{kind}.py")
-    pytest.fail(f"seed {seed}, {kind}: {wrong}\n\nThe smallest such program, kept in {path}, says: {said}\n\n{small}")
+    small, failure = shrunk(generate(Random(seed)), wrong, partial(verdict, judge, kind))
+    path = kept(small, kind, FAILURES / f"seed_{seed}_{kind}.py")
+    pytest.fail(f"seed {seed}, {kind}: {wrong}\n\nThe smallest such program, in {path}: {failure}\n\n{small}")
 
 
 def agrees(backend: str, threads: int, queue: str, program: Program, case: OracleCase) -> Failure | None:

@@ -131,4 +131,4 @@ def test_a_sum_that_fills_what_an_earlier_one_read_a_copy_of(ctx: Any) -> None:
     wanted = [first.astype(np.float64) @ (second + step).T for step in (0, 1)]
     np.testing.assert_allclose(ctx[h], wanted[1], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(ctx[y], wanted[1] @ third, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(ctx[s], sum(each @ third for each in wanted), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(ctx[s], sum(matrix @ third for matrix in wanted), rtol=1e-3, atol=1e-3)

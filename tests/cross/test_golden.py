@@ -64,10 +64,10 @@ def einsum_odds() -> Golden:
 
 
 def largest_gradient() -> Golden:
-    given = np.array([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]], "float32")
-    w = oc.param("w", given)
+    cells = np.array([[1.0, 3.0, 3.0], [2.0, 0.0, 1.0]], "float32")
+    w = oc.param("w", cells)
     loss = (w.max("ij => i") * oc.tensor([1.0, 10.0], label="k")).sum()
-    return Golden(train.grad_update(loss), {loss: 23, w.grad: [[0, 0.5, 0.5], [10, 0, 0]]}, {w: given})
+    return Golden(train.grad_update(loss), {loss: 23, w.grad: [[0, 0.5, 0.5], [10, 0, 0]]}, {w: cells})
 
 
 def training_step() -> Golden:

@@ -46,8 +46,8 @@ def test_every_entry_is_confirmed(first: int) -> None:
         program = drawn(seed)
         wrong = verdict(program)
         if wrong is not None:
-            small, said = shrunk(program, wrong, verdict)
-            pytest.fail(f"seed {seed}: {wrong}\n\nThe smallest such program says: {said}\n\n{small}")
+            small, failure = shrunk(program, wrong, verdict)
+            pytest.fail(f"seed {seed}: {wrong}\n\nThe smallest such program says: {failure}\n\n{small}")
 
 
 # --- seeded bugs -----------------------------------------------------------------------------------------------------
@@ -97,6 +97,6 @@ def test_a_program_with_a_wrong_gradient_becomes_small(monkeypatch: pytest.Monke
     hint, put = BUGS["the exponential forgets its value"]
     put(monkeypatch)
     program = next(p for p in map(drawn, (hint, *range(200))) if "oc.exp(" in p.text and verdict(p))
-    small, said = shrunk(program, Failure("gradient", ""), verdict)
+    small, failure = shrunk(program, Failure("gradient", ""), verdict)
     assert len(small.lines) <= 4 < len(program.lines)
-    assert "differences of the values give" in str(said)
+    assert "differences of the values give" in str(failure)

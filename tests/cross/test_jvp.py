@@ -134,8 +134,8 @@ def test_a_network_beside_torch(dtype: str, ctx: oc.Context) -> None:
 def test_second_derivatives_by_nesting(ctx: oc.Context) -> None:
     x = oc.param("x", np.array([0.3, -0.5]), dtype="float64")
     y = oc.sin(x) * x
-    one = oc.tensor(np.ones(2))
-    second = oc.jvp(oc.jvp(y, {x: one}), {x: one})
+    ones = oc.tensor(np.ones(2))
+    second = oc.jvp(oc.jvp(y, {x: ones}), {x: ones})
     ctx.init(y)
     value = np.array([0.3, -0.5])
     np.testing.assert_allclose(second.eval(ctx), 2 * np.cos(value) - value * np.sin(value), rtol=1e-12)

@@ -302,16 +302,16 @@ def test_gradients_are_clipped_together(ctx):
     loss = (a * a).sum() + (b * b).sum()
 
     @oc.cd
-    def clipped(*params, most):
+    def clipped(*params, bound):
         length = oc.node("length")
         length[...] = 0
         for p in params:
             length += (p.grad * p.grad).sum()
         for p in params:
-            oc.assign(p, "mul", oc.minimum(1.0, most / oc.sqrt(length)), p.grad, accum="sub")
+            oc.assign(p, "mul", oc.minimum(1.0, bound / oc.sqrt(length)), p.grad, accum="sub")
 
     ctx.init(loss)
-    ctx.run(oc.seq(train.grad_update(loss), clipped(a, b, most=5.0)))
+    ctx.run(oc.seq(train.grad_update(loss), clipped(a, b, bound=5.0)))
     np.testing.assert_allclose((ctx[a][0], *ctx[b]), (0, 0, 0), atol=1e-6)
 
 
@@ -381,6 +381,6 @@ def test_tied_weights_receive_from_both_uses(ctx):
     loss = (e.T @ (e @ oc.tensor(x))).sum()
     ctx.init(loss)
     ctx.run(train.grad_update(loss))
-    held, ones = data(4, 3), np.ones(3)
-    want = np.outer(held @ x, ones) + np.outer(held @ ones, x)
+    first, ones = data(4, 3), np.ones(3)
+    want = np.outer(first @ x, ones) + np.outer(first @ ones, x)
     np.testing.assert_allclose(ctx[e.grad], want, rtol=1e-4, atol=1e-5)

@@ -55,8 +55,8 @@ def exp_shares(x: Array) -> Array:
 
 
 def log_sum(x: Array) -> Array:
-    most = np.where(np.isfinite(x.max(0)), x.max(0), 0)
-    return np.log(np.exp(x - most).sum(0)) + most
+    largest = np.where(np.isfinite(x.max(0)), x.max(0), 0)
+    return np.log(np.exp(x - largest).sum(0)) + largest
 
 
 def sigmoid(x: Array) -> Array:
@@ -69,8 +69,8 @@ def convolved(x: Array, k: Array, stride: int = 1) -> Array:
 
 def spread(x: Array, k: Array, stride: int) -> Array:
     out = np.zeros((stride * (len(x) - 1) + len(k), k.shape[-1]), x.dtype)
-    for place, cell in enumerate(x):
-        out[stride * place : stride * place + len(k)] += np.einsum("c,kcd->kd", cell, k)
+    for index, cell in enumerate(x):
+        out[stride * index : stride * index + len(k)] += np.einsum("c,kcd->kd", cell, k)
     return out
 
 
@@ -164,8 +164,8 @@ def agree(got: Array, want: Array, kind: str) -> None:
 
 @pytest.mark.parametrize(("row", "kind"), DRAWN, ids=lambda x: getattr(x, "name", x))
 def test_values_are_those_of_numpy(row: Row, kind: str, backend: str) -> None:
-    given = numbers(row, kind)
-    agree(value(backend, row.ours(*map(oc.tensor, given))), row.theirs(*given), kind)
+    arrays = numbers(row, kind)
+    agree(value(backend, row.ours(*map(oc.tensor, arrays))), row.theirs(*arrays), kind)
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
@@ -173,10 +173,10 @@ def test_values_are_those_of_numpy(row: Row, kind: str, backend: str) -> None:
 def test_what_is_no_number_goes_where_it_does_in_numpy(row: Row, kind: str, backend: str) -> None:
     rng = np.random.default_rng(1)
     for _ in range(4):
-        given = [rng.choice(ODD, size=shape).astype(kind) for shape in row.shapes]
+        arrays = [rng.choice(ODD, size=shape).astype(kind) for shape in row.shapes]
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            agree(value(backend, row.ours(*map(oc.tensor, given))), row.theirs(*given), kind)
+            agree(value(backend, row.ours(*map(oc.tensor, arrays))), row.theirs(*arrays), kind)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.is_smooth], ids=lambda row: row.name)
@@ -207,8 +207,8 @@ OVER = ["cumsum", "cumprod", "cummax", "cummin", "flip", "softmax", "log_softmax
 @pytest.mark.parametrize("row", [row for row in ROWS if row.name in OVER], ids=lambda row: row.name)
 def test_axes_of_size_one_and_zero(row: Row, backend: str) -> None:
     for shape in ((1, 3), (5, 1), (1, 1), (5, 0)):
-        given = np.random.default_rng(0).normal(size=shape)
-        agree(value(backend, row.ours(oc.tensor(given))), row.theirs(given), "float64")
+        arrays = np.random.default_rng(0).normal(size=shape)
+        agree(value(backend, row.ours(oc.tensor(arrays))), row.theirs(arrays), "float64")
 
 
 @pytest.mark.parametrize(
@@ -237,15 +237,15 @@ def test_gradients_of_what_is_no_number(make: Callable[..., Any], x: list[float]
 def test_axes_without_cells(backend: str) -> None:
     """Of nothing: the neutral element where there is one, and no number where there is none."""
     x = oc.tensor(np.zeros((2, 0)))
-    for made, want in (
+    for result, want in (
         (x.sum("ij => i"), 0), (x.prod("ij => i"), 1), (x.max("ij => i"), -INF), (x.min("ij => i"), INF),
         (x.any("ij => i"), 0), (x.all("ij => i"), 1), (x.count_nonzero("ij => i"), 0), (x.mean("ij => i"), NAN),
         (x.var("ij => i"), NAN), (x.var("ij => i", sample=True), NAN), (x.std("ij => i"), NAN), (x.norm("ij => i"), 0),
         (x.logsumexp("ij => i"), -INF),
     ):  # fmt: skip
-        np.testing.assert_array_equal(value(backend, made), [want, want])
-    for made in (x.softmax("ij => i"), x.log_softmax("ij => i"), x.cumsum("ij => i")):
-        assert value(backend, made).shape == (2, 0)
+        np.testing.assert_array_equal(value(backend, result), [want, want])
+    for result in (x.softmax("ij => i"), x.log_softmax("ij => i"), x.cumsum("ij => i")):
+        assert value(backend, result).shape == (2, 0)
     both = oc.concat("k, i; k, j => k, i^j", x, x)
     assert value(backend, both).shape == (2, 0)
 
@@ -258,7 +258,7 @@ def test_running_operations_meet_every_cell_once(name: str, n: int) -> None:
     run = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}[name].accumulate
     x = rng.integers(-1, 3, size=(2, n)).astype("float64")
     p, g = oc.param("p", x), rng.normal(size=(2, n))
-    made = getattr(oc, name)(p, "ij => i")
+    result = getattr(oc, name)(p, "ij => i")
     agree(value("numpy", getattr(oc, name)(oc.tensor(x), "ij => i")), run(x, 1), "float64")
     want = np.zeros_like(x)
     for i in range(2):
@@ -270,7 +270,7 @@ def test_running_operations_meet_every_cell_once(name: str, n: int) -> None:
             else:
                 hit = x[i, : j + 1] == run(x[i])[j]
                 want[i, : j + 1] += g[i, j] * hit / hit.sum()
-    got = gradients_of((made * oc.tensor(g)).sum(), p)[0]
+    got = gradients_of((result * oc.tensor(g)).sum(), p)[0]
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12 * np.abs(want).max())
 
 

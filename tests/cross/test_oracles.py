@@ -31,9 +31,9 @@ from ocannl.testing.random_updates import UPDATES
 
 def test_a_seed_is_a_program() -> None:
     for seed in range(20):
-        one, two = generate(Random(seed)), generate(Random(seed))
-        assert str(one) == str(two)
-        assert all(np.array_equal(one.data[name], two.data[name]) for name in one.data)
+        first, second = generate(Random(seed)), generate(Random(seed))
+        assert str(first) == str(second)
+        assert all(np.array_equal(first.data[name], second.data[name]) for name in first.data)
 
 
 @pytest.mark.slow
@@ -103,8 +103,8 @@ def reading(value: Any) -> Iterator[Any]:
     yield value
     match value:
         case Call(_, args):
-            for each in args:
-                yield from reading(each)
+            for argument in args:
+                yield from reading(argument)
         case Convert(inner):
             yield from reading(inner)
 
@@ -226,20 +226,20 @@ def verdict(program: Program) -> Failure | None:
 @pytest.mark.slow
 def test_a_failure_shrinks_to_what_causes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(derivatives.DERIVATIVES, "tanh", (lambda g, v, x: g * (1.0 - v),))
-    found = []
+    shrunk_programs = []
     for seed in range(120):
         program = generate(Random(seed))
         wrong = verdict(program)
         if wrong is not None:
-            small, said = shrunk(program, wrong, verdict)
-            assert (said.kind, verdict(small).kind) == ("gradient", "gradient")  # type: ignore[union-attr]
+            small, failure = shrunk(program, wrong, verdict)
+            assert (failure.kind, verdict(small).kind) == ("gradient", "gradient")  # type: ignore[union-attr]
             assert any(word in str(small) for word in ("tanh", "sigmoid", "silu", "gelu"))
             assert not small.updates
             assert sum(line.compute is not None for line in small.lines) <= 2  # the others are leaves
-            found.append(small)
-    assert len(found) >= 3
+            shrunk_programs.append(small)
+    assert len(shrunk_programs) >= 3
     monkeypatch.undo()
-    assert [verdict(small) for small in found] == [None] * len(found)
+    assert [verdict(small) for small in shrunk_programs] == [None] * len(shrunk_programs)
 
 
 def test_what_is_kept_says_everything(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_tolerance_and_step_can_be_chosen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "message", "what"),
+    ("error", "message", "check"),
     [
         (
             oc.CodeError,
@@ -328,7 +328,7 @@ def test_tolerance_and_step_can_be_chosen() -> None:
         ),
     ],
 )
-def test_what_cannot_be_checked_is_refused(error: type[Exception], message: str, what: Callable[[], object]) -> None:
+def test_what_cannot_be_checked_is_refused(error: type[Exception], message: str, check: Callable[[], object]) -> None:
     with pytest.raises(error) as caught:
-        what()
+        check()
     assert str(caught.value) == message

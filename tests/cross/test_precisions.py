@@ -84,23 +84,23 @@ def wide(a: Array, p: Precision) -> Array:
 
 @every
 def test_numbers_come_back_as_they_went(ctx: oc.Context, p: Precision) -> None:
-    given = edges(p)
-    x, copy = oc.placeholder("x", output=[given.size], dtype=p), oc.tensor(given)
-    ctx[x] = given
+    numbers_of_type = edges(p)
+    x, copy = oc.placeholder("x", output=[numbers_of_type.size], dtype=p), oc.tensor(numbers_of_type)
+    ctx[x] = numbers_of_type
     assert copy.dtype is p
-    same(ctx[x], given)
-    same(computed(ctx, copy), given)
-    same(computed(ctx, oc.stack([x, copy])), np.stack([given, given]))
+    same(ctx[x], numbers_of_type)
+    same(computed(ctx, copy), numbers_of_type)
+    same(computed(ctx, oc.stack([x, copy])), np.stack([numbers_of_type, numbers_of_type]))
 
 
 @every
 def test_cells_that_move_keep_their_type(ctx: oc.Context, p: Precision) -> None:
-    given = edges(p)[:6]
-    x, ids = oc.tensor(given), oc.tensor(np.array([1, 0]))
-    same(computed(ctx, oc.concat("a; b => a^b", x, x)), np.concatenate([given, given]))
-    same(computed(ctx, oc.flip(x)), given[::-1])
-    same(computed(ctx, oc.roll(x, 1)), np.roll(given, 1))
-    same(computed(ctx, x.take(ids)), given[[1, 0]])
+    cells = edges(p)[:6]
+    x, ids = oc.tensor(cells), oc.tensor(np.array([1, 0]))
+    same(computed(ctx, oc.concat("a; b => a^b", x, x)), np.concatenate([cells, cells]))
+    same(computed(ctx, oc.flip(x)), cells[::-1])
+    same(computed(ctx, oc.roll(x, 1)), np.roll(cells, 1))
+    same(computed(ctx, x.take(ids)), cells[[1, 0]])
 
 
 BINARY: dict[str, Callable[..., Array]] = {
@@ -154,13 +154,13 @@ def test_integers_keep_their_bits(ctx: oc.Context, p: Precision) -> None:
 
 # --- sums ------------------------------------------------------------------------------------------------------------
 
-MANY = 5000
+RANDOM_CASES = 5000
 
 
 @narrow
 def test_sums_of_narrow_numbers_are_made_in_float32(ctx: oc.Context, p: Precision) -> None:
     """One by one the numbers of the smaller types would stop to count at 16, those of bfloat16 at 256."""
-    count = min(MANY, int(float(ml_dtypes.finfo(p.numpy).max)) - 20)
+    count = min(RANDOM_CASES, int(float(ml_dtypes.finfo(p.numpy).max)) - 20)
     a = np.ones((count, 2), p.numpy)
     x = oc.tensor(a)
     want = np.full(2, count, np.float64).astype(p.numpy)
@@ -207,24 +207,24 @@ def test_truth_values_are_counted(ctx: oc.Context) -> None:
 
 def castable(source: Precision, target: Precision) -> Array:
     """Numbers of one type that have a place in the other."""
-    given = edges(source)
+    cells = edges(source)
     if not source.is_float or target.is_float or target.family is Family.BOOL:
-        return given
-    values, info = given.astype(np.float64), np.iinfo(target.numpy)
+        return cells
+    values, info = cells.astype(np.float64), np.iinfo(target.numpy)
     low, high = float(info.min), math.nextafter(float(info.max) + 1, 0)
-    return given[np.isfinite(values) & (values >= low) & (values <= high) & (values > low - 1)]
+    return cells[np.isfinite(values) & (values >= low) & (values <= high) & (values > low - 1)]
 
 
 @every
 @pytest.mark.parametrize("source", PRECISIONS, ids=str)
 def test_casts(ctx: oc.Context, source: Precision, p: Precision) -> None:
-    given = np.concatenate([castable(source, p), numbers(source, 10)])
+    cells = np.concatenate([castable(source, p), numbers(source, 10)])
     if source.is_float and p.family is Family.UNSIGNED:
-        given = given[given.astype(np.float64) > -1]
+        cells = cells[cells.astype(np.float64) > -1]
     with np.errstate(all="ignore"):
-        middle = given.astype(np.float32) if source.nbytes < 4 and source.is_float else given
+        middle = cells.astype(np.float32) if source.nbytes < 4 and source.is_float else cells
         want = middle.astype(p.numpy)
-    same(computed(ctx, oc.tensor(given).astype(p)), want)
+    same(computed(ctx, oc.tensor(cells).astype(p)), want)
 
 
 @floats
@@ -240,10 +240,10 @@ def test_gradients_go_back_through_casts(ctx: oc.Context, source: Precision, p: 
 
 
 @floats
-@pytest.mark.parametrize("other", FLOATS, ids=str)
-def test_two_types_make_the_one_that_holds_both(ctx: oc.Context, other: Precision, p: Precision) -> None:
-    a, b = numbers(p, 12), numbers(other, 12, seed=1)
-    both = promote(p, other)
+@pytest.mark.parametrize("q", FLOATS, ids=str)
+def test_two_types_make_the_one_that_holds_both(ctx: oc.Context, q: Precision, p: Precision) -> None:
+    a, b = numbers(p, 12), numbers(q, 12, seed=1)
+    both = promote(p, q)
     got = computed(ctx, oc.tensor(a) * oc.tensor(b))
     same(got, (a.astype(both.arithmetic.numpy) * b.astype(both.arithmetic.numpy)).astype(both.numpy))
 
@@ -269,7 +269,7 @@ def test_gradients(ctx: oc.Context, p: Precision) -> None:
 
 @narrow
 def test_gradients_of_what_is_broadcast_are_sums_in_float32(ctx: oc.Context, p: Precision) -> None:
-    count = min(MANY, int(float(ml_dtypes.finfo(p.numpy).max)) - 20)
+    count = min(RANDOM_CASES, int(float(ml_dtypes.finfo(p.numpy).max)) - 20)
     b = oc.param("b", 0.0, o=[2], dtype=p)
     loss = (b + oc.tensor(np.zeros((count, 2), p.numpy), batch_axes=1)).sum()
     ctx.init(loss)
@@ -334,8 +334,8 @@ def test_promotion_is_that_of_ml_dtypes() -> None:
             elif "float8" in a.name + b.name or {a.name, b.name} == {"float16", "bfloat16"}:
                 wider = max(a, b, key=lambda p: p.nbytes)
                 assert got.nbytes >= wider.nbytes and (a is b) == (got is a and got is b)
-                for held in (a, b):
-                    f, g = ml_dtypes.finfo(held.numpy), ml_dtypes.finfo(got.numpy)
+                for kind in (a, b):
+                    f, g = ml_dtypes.finfo(kind.numpy), ml_dtypes.finfo(got.numpy)
                     assert g.nmant >= f.nmant and float(g.max) >= float(f.max)
             else:
                 assert got == np.promote_types(a.numpy, b.numpy)

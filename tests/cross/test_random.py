@@ -97,7 +97,7 @@ def test_bits_can_be_picked_apart(backend: str) -> None:
         a, b = (rng.integers(info.min, info.max, 40, kind, endpoint=True) for _ in range(2))
         n = rng.integers(0, info.bits + 3, 40).astype(kind)
         x, y, m = oc.tensor(a), oc.tensor(b), oc.tensor(n)
-        made = (
+        parts = (
             oc.bitwise_and(x, y),
             oc.bitwise_or(x, y),
             oc.bitwise_xor(x, y),
@@ -105,7 +105,7 @@ def test_bits_can_be_picked_apart(backend: str) -> None:
             oc.right_shift(x, m),
         )
         want = (a & b, a | b, a ^ b, a << n, a >> n)
-        for got, wanted in zip(values(backend, *made), want, strict=True):
+        for got, wanted in zip(values(backend, *parts), want, strict=True):
             np.testing.assert_array_equal(got, wanted)
 
 
@@ -190,23 +190,23 @@ def test_each_call_draws_anew_and_a_counter_says_which(backend: str) -> None:
         by_call.append(ctx[fresh])
     assert all(np.mean(a == b) < 0.05 for k, a in enumerate(by_call) for b in by_call[:k])
     at, again = oc.uniform(key="k", o=[100], counter=n), oc.uniform(key="k", o=[100], counter=2)
-    held = oc.placeholder("held", b=[], i=[], o=[], dtype="int32")
-    told = oc.uniform(key="k", o=[100], counter=held)
-    ctx[held] = 1
-    pinned = ctx.compile(oc.forward(at, again, told))
+    counter = oc.placeholder("held", b=[], i=[], o=[], dtype="int32")
+    counted = oc.uniform(key="k", o=[100], counter=counter)
+    ctx[counter] = 1
+    pinned = ctx.compile(oc.forward(at, again, counted))
     for n_now in (0, 2, 1, 1):
         pinned(n=n_now)
         np.testing.assert_array_equal(ctx[at], by_call[n_now])
         np.testing.assert_array_equal(ctx[again], by_call[2])
-        np.testing.assert_array_equal(ctx[told], by_call[1])
+        np.testing.assert_array_equal(ctx[counted], by_call[1])
 
 
 def test_the_seed_and_the_key_tell_streams_apart(backend: str) -> None:
-    (one,) = values(backend, oc.uniform(key="a", o=[50]))
+    (first,) = values(backend, oc.uniform(key="a", o=[50]))
     (two,) = values(backend, oc.uniform(key="b", o=[50]))
     with oc.settings(seed=7):
         (three,) = values(backend, oc.uniform(key="a", o=[50]))
-    assert not any(np.array_equal(a, b) for a, b in ((one, two), (one, three), (two, three)))
+    assert not any(np.array_equal(a, b) for a, b in ((first, two), (first, three), (two, three)))
     np.testing.assert_array_equal(three, unit_uniform(7, "a", 0, 50))
 
 
@@ -317,7 +317,7 @@ def test_integers_reach_both_ends(backend: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "kind", "words"),
+    ("make", "kind", "message"),
     [
         (lambda: oc.uniform(1, 0, key="k"), oc.DataError, "the lower first"),
         (lambda: oc.uniform(key="k", dtype="int32"), oc.DtypeError, "drawn as floats, not as int32"),
@@ -340,8 +340,8 @@ def test_integers_reach_both_ends(backend: str) -> None:
         (lambda: oc.bitwise_and(oc.tensor([1.0]), oc.tensor([1.0])), oc.DtypeError, "an operation on integers"),
     ],
 )
-def test_what_is_refused(make: Callable[[], Any], kind: type[Exception], words: str) -> None:
-    with pytest.raises(kind, match=words):
+def test_what_is_refused(make: Callable[[], Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
         make()
 
 

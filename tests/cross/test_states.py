@@ -199,8 +199,8 @@ def test_states_start_as_given_and_are_not_trained() -> None:
     assert not loss.inputs()[1:]  # the constant alone
     noise = ctx[model.states["noise"]]
     np.testing.assert_array_equal(ctx[model.states["table"]], [[1, 2], [3, 4]])
-    other = oc.Context("numpy")
-    assert noise.std() > 0 and np.array_equal(other[model.states["noise"]], noise)
+    second = oc.Context("numpy")
+    assert noise.std() > 0 and np.array_equal(second[model.states["noise"]], noise)
 
 
 def test_loops_and_branches_read_states_in_the_order_of_the_code(ctx: oc.Context) -> None:

@@ -43,12 +43,12 @@ def plain(kind: object) -> Any:
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
-def there(array: Array) -> Any:
+def to_torch(array: Array) -> Any:
     exact = array.astype("float64") if array.dtype == ml_dtypes.bfloat16 else array
     return torch.tensor(exact, dtype=getattr(torch, array.dtype.name))
 
 
-def here(t: Any) -> Array:
+def from_torch(t: Any) -> Array:
     return (t.double() if t.dtype == torch.bfloat16 else t).numpy().astype(plain(t.dtype))
 
 
@@ -58,32 +58,32 @@ def arriving(dims: tuple[int, ...], kind: object) -> Array:
 
 
 def theirs(row: Row, arrays: Sequence[Array], smooth: bool) -> Answer:
-    xs = [there(a).requires_grad_(smooth) for a in arrays]
+    xs = [to_torch(a).requires_grad_(smooth) for a in arrays]
     want = row.theirs(*xs)
     if smooth:
-        want.backward(there(arriving(tuple(want.shape), want.dtype)))
-    return here(want.detach()), [here(torch.zeros_like(x) if x.grad is None else x.grad) for x in xs]
+        want.backward(to_torch(arriving(tuple(want.shape), want.dtype)))
+    return from_torch(want.detach()), [from_torch(torch.zeros_like(x) if x.grad is None else x.grad) for x in xs]
 
 
 def ours(row: Row, cases: Sequence[Sequence[Array]], smooth: bool, backend: str) -> list[Answer]:
     """Those of all cases, compiled together."""
-    made: list[tuple[oc.Tensor, list[oc.Tensor]]] = []
+    results: list[tuple[oc.Tensor, list[oc.Tensor]]] = []
     code, kept = [], []
     with oc.settings(cache=False):
         ctx = oc.Context(backend)
         for number, arrays in enumerate(cases):
             xs = [oc.param(f"x{number}_{n}", a) if smooth else oc.tensor(a) for n, a in enumerate(arrays)]
             result = row.ours(*xs)
-            made.append((result, xs if smooth else []))
+            results.append((result, xs if smooth else []))
             if smooth:
                 batch, input = len(result.shape.batch), len(result.shape.input)
                 weights = arriving(result.dims, result.dtype)
                 loss = (result * oc.tensor(weights, batch_axes=batch, input_axes=input)).sum()
                 ctx.init(loss)
             code.append(train.grad_update(loss) if smooth else result.forward)
-            kept += [result, *(x.grad for x in made[-1][1])]
+            kept += [result, *(x.grad for x in results[-1][1])]
         ctx.compile(oc.seq(*code), keep=kept)()
-    return [(ctx[result], [ctx[x.grad] for x in xs]) for result, xs in made]
+    return [(ctx[result], [ctx[x.grad] for x in xs]) for result, xs in results]
 
 
 def numbers(row: Row, kind: str, shapes: Shapes) -> list[Array]:
@@ -94,23 +94,23 @@ def numbers(row: Row, kind: str, shapes: Shapes) -> list[Array]:
     return [np.where(x == 0, 4, x) if row.low > 0 else x for x in drawn]
 
 
-def agree(got: Array, want: Array, kind: str, words: str) -> None:
+def agree(got: Array, want: Array, kind: str, message: str) -> None:
     got, want = got.astype("float64"), want.astype("float64")
-    assert got.shape == want.shape, words
+    assert got.shape == want.shape, message
     largest = np.abs(want[np.isfinite(want)]).max(initial=1.0)
     close = CLOSE.get(kind, 0)
-    np.testing.assert_allclose(got, want, rtol=close, atol=close * largest, err_msg=words)
+    np.testing.assert_allclose(got, want, rtol=close, atol=close * largest, err_msg=message)
 
 
 def compare(row: Row, kind: str, cases: list[list[Array]], backend: str, smooth: bool) -> None:
     for arrays, (got, slopes) in zip(cases, ours(row, cases, smooth, backend), strict=True):
         want, wanted = theirs(row, arrays, smooth)
-        words = f"{kind} {[a.shape for a in arrays]}"
+        description = f"{kind} {[a.shape for a in arrays]}"
         if arrays and want.dtype == arrays[0].dtype and want.dtype.kind not in "iu":
-            assert got.dtype == want.dtype, words
-        agree(got, want, kind, words)
+            assert got.dtype == want.dtype, description
+        agree(got, want, kind, description)
         for x, slope, right in zip(arrays, slopes, wanted, strict=False):
-            agree(slope, right, kind, f"{words}, gradient of {x}")
+            agree(slope, right, kind, f"{description}, gradient of {x}")
 
 
 TYPES = {  # of the operands of all rows, by backend; the rows of families are compared in two types of floats besides
@@ -163,9 +163,9 @@ def odd_numbers(row: Row, smooth: bool, rng: np.random.Generator) -> list[Array]
     drawn = [x for x in ODD if not (smooth and np.isnan(x)) and not any(same(x, y) for y in row.but or ())]
     if row.ties:
         return [rng.choice(drawn, size=shape).astype("float32") for shape in row.shapes[0]]
-    others = rng.normal(size=(3, *row.shapes[0][0])).ravel()
+    pairs = rng.normal(size=(3, *row.shapes[0][0])).ravel()
     (shape,) = row.shapes[0]
-    return [rng.permutation([*{*drawn}, *others])[: np.prod(shape)].reshape(shape).astype("float32")]
+    return [rng.permutation([*{*drawn}, *pairs])[: np.prod(shape)].reshape(shape).astype("float32")]
 
 
 def same(x: float, y: float) -> bool:

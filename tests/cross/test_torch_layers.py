@@ -37,15 +37,15 @@ def compare(row: Layer, sizes: Sizes, backend: str) -> None:
     kind = TYPES.get(backend, "float32")
     array = row.operand(sizes)
     module = randomized(row.theirs(sizes))
-    there = torch.tensor(array, requires_grad=not row.ids)
-    slope = np.random.default_rng(2).normal(size=tuple(module(there).shape))
+    x_torch = torch.tensor(array, requires_grad=not row.ids)
+    slope = np.random.default_rng(2).normal(size=tuple(module(x_torch).shape))
     module = randomized(module)  # the statistics of before
 
-    def close(here: Array, want: Any, words: str, least: float = 1e-3) -> None:
+    def close(ours: Array, want: Any, description: str, floor: float = 1e-3) -> None:
         want = want.detach().numpy() if isinstance(want, torch.Tensor) else want
-        assert here.shape == want.shape, words
-        largest = float(np.abs(want).max(initial=least))
-        np.testing.assert_allclose(here, want, rtol=0, atol=CLOSE[kind] * largest, err_msg=words)
+        assert ours.shape == want.shape, description
+        largest = float(np.abs(want).max(initial=floor))
+        np.testing.assert_allclose(ours, want, rtol=0, atol=CLOSE[kind] * largest, err_msg=description)
 
     with oc.settings(cache=False), oc.use_precision(kind):
         typed = array if row.ids else array.astype(kind)
@@ -60,32 +60,32 @@ def compare(row: Layer, sizes: Sizes, backend: str) -> None:
         update = [train.sgd(loss, row.rate, momentum=0.9, params=block)] if block.params else []
         kept = [t.grad for t in (x, *block.params.values()) if t.grad is not None]
         step = ctx.compile(oc.seq(train.grad_update(loss), *update), keep=[y, *kept])
-    optimizer = torch.optim.SGD([*module.parameters(), there.new_zeros(1)], row.rate, momentum=0.9)
+    optimizer = torch.optim.SGD([*module.parameters(), x_torch.new_zeros(1)], row.rate, momentum=0.9)
     for number in range(STEPS):
         step()
         optimizer.zero_grad()
-        result = module(there)
+        result = module(x_torch)
         result.backward(torch.tensor(slope))
         close(ctx[y], result, f"values of step {number}")
         if number == 0 and not row.ids:
-            close(ctx[x.grad], there.grad, "gradient of the operand")
+            close(ctx[x.grad], x_torch.grad, "gradient of the operand")
         gradients = [float(p.grad.abs().max()) for p in module.parameters()] if number == 0 else []
-        least = 1e-2 * max(gradients, default=0.1)  # of sums whose terms cancel, such as those of biases of keys
+        floor = 1e-2 * max(gradients, default=0.1)  # of sums whose terms cancel, such as those of biases of keys
         for t, want in pairs(block, module) if number == 0 else ():
             if t.grad is not None:
-                close(ctx[t.grad], want(grad=True), f"gradient of {t.label}", least)
+                close(ctx[t.grad], want(grad=True), f"gradient of {t.label}", floor)
         optimizer.step()
     for t, want in pairs(block, module):
         close(ctx[t], want(), f"{t.label} after {STEPS} steps")
-    close(oc.evaluate(y, ctx=ctx), module.eval()(there), "values in inference")
+    close(oc.evaluate(y, ctx=ctx), module.eval()(x_torch), "values in inference")
 
 
 def test_every_layer_is_compared() -> None:
     compared = {row.name.split()[0].rstrip(",") for row in ROWS}
-    others = {"Decoder", "KeyValueCache", "dropout"}  # compared elsewhere
+    compared_elsewhere = {"Decoder", "KeyValueCache", "dropout"}  # compared elsewhere
     functions = {name for name in nn.__all__ if name.endswith("_layout")}
     parts = {"alibi", "causal_mask", "padding_mask", "positions_of", "window_mask"}  # of rows of attention
-    assert set(nn.__all__) - compared == others | functions | parts
+    assert set(nn.__all__) - compared == compared_elsewhere | functions | parts
 
 
 def test_dropout_is_off_in_inference() -> None:

@@ -15,14 +15,14 @@ QUEUES = ["inline", "threaded"]
 @pytest.fixture(params=QUEUES)
 def contexts(backend, request):
     """Makes contexts on devices 0, 1, ...; all are closed at the end."""
-    made = []
+    contexts_made = []
 
     def make(count):
-        made.extend(oc.Context(backend, device=n, queue=request.param) for n in range(count))
-        return made
+        contexts_made.extend(oc.Context(backend, device=n, queue=request.param) for n in range(count))
+        return contexts_made
 
     yield make
-    for ctx in made:
+    for ctx in contexts_made:
         ctx.close()
 
 
@@ -273,7 +273,7 @@ def test_training_is_the_same_with_a_thread(backend):
 
 @pytest.mark.parametrize("find", ["set", "call", "transfer", "read"])
 def test_whoever_finds_a_broken_queue_everything_that_waited_in_it_is_uninitialized(find):
-    ctx, other = oc.Context("numpy", queue="threaded"), oc.Context("numpy", device=1)
+    ctx, second = oc.Context("numpy", queue="threaded"), oc.Context("numpy", device=1)
     x, y, z = (oc.placeholder(name, o=[2]) for name in "xyz")
     ctx[x] = ctx[y] = ctx[z] = 1
     ctx.synchronize()
@@ -284,8 +284,8 @@ def test_whoever_finds_a_broken_queue_everything_that_waited_in_it_is_uninitiali
     ctx.queue.submit(lambda: go.wait() and None)
     ctx.queue.submit(lambda: 1 / 0)
     run()
-    copy = oc.transfer(y, src=other, dst=ctx, into="node")
-    other[y] = 7
+    copy = oc.transfer(y, src=second, dst=ctx, into="node")
+    second[y] = 7
     go.set()
     time.sleep(0.05)  # now it is broken, and nobody knows
     actions = {"set": lambda: ctx.set(y.value, 5), "call": run, "transfer": copy, "read": lambda: ctx[z]}

@@ -64,9 +64,9 @@ OVERRIDDEN = {
 
 def leaf(label: str, shape: str = "?") -> oc.Tensor:
     """A placeholder of rows `batch|input->output`; `?` is a row of which nothing is said."""
-    found = re.fullmatch(r"(?:(.*)\|)?(?:(.*)->)?(.*)", shape)
-    assert found is not None
-    rows = [None if row == "?" else [size(a) for a in (row or "").split(",") if a] for row in found.groups()]
+    match = re.fullmatch(r"(?:(.*)\|)?(?:(.*)->)?(.*)", shape)
+    assert match is not None
+    rows = [None if row == "?" else [size(a) for a in (row or "").split(",") if a] for row in match.groups()]
     return oc.placeholder(label, batch=rows[0], input=rows[1], output=rows[2])
 
 
@@ -77,9 +77,9 @@ def size(text: str) -> Any:
 
 
 def R(shape: str) -> oc.Tensor:
-    found = re.fullmatch(r"(?:(.*)\|)?(?:(.*)->)?(.*)", shape)
-    assert found is not None
-    batch, input, output = ([int(a) for a in (row or "").split(",") if a] for row in found.groups())
+    match = re.fullmatch(r"(?:(.*)\|)?(?:(.*)->)?(.*)", shape)
+    assert match is not None
+    batch, input, output = ([int(a) for a in (row or "").split(",") if a] for row in match.groups())
     dims = (*batch, *output, *input)
     cells = np.arange(np.prod(dims, dtype=int), dtype="float32").reshape(dims)
     return oc.tensor(cells, batch_axes=len(batch), input_axes=len(input))
@@ -99,15 +99,15 @@ E = oc.einsum
 def named(rows: tuple[tuple[Any, ...], ...]) -> list[Any]:
     """Rows of a table as parameters: the second case of an id is called `-2`."""
     seen: dict[str, int] = {}
-    made = []
+    params = []
     for row in rows:
         seen[row[0]] = n = seen.get(row[0], 0) + 1
-        made.append(pytest.param(*row[1:], id=row[0] if n == 1 else f"{row[0]}-{n}"))
-    return made
+        params.append(pytest.param(*row[1:], id=row[0] if n == 1 else f"{row[0]}-{n}"))
+    return params
 
 
-def tensors(made: Any) -> tuple[Any, ...]:
-    return made if isinstance(made, tuple) else (made,)
+def tensors(result: Any) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
 
 
 # --- shapes -----------------------------------------------------------------------------------------------------------
@@ -120,10 +120,10 @@ def with_units(t: oc.Tensor) -> str:
     return (f"{rows[0]}|" if rows[0] else "") + (f"{rows[1]}->" if rows[1] else "") + rows[2]
 
 
-def told(t: oc.Tensor, *others: oc.Tensor) -> oc.Tensor:
+def added_to(t: oc.Tensor, *partners: oc.Tensor) -> oc.Tensor:
     """The tensor, after it has met others cell by cell."""
-    for other in others:
-        t + other
+    for partner in partners:
+        t + partner
     return t
 
 
@@ -177,16 +177,16 @@ def twice_itself() -> tuple[oc.Tensor, ...]:
 
 def nested() -> tuple[oc.Tensor, ...]:
     """(a^b)^c = d^e^f, of which two are said."""
-    whole = oc.concat("p; c => p^c", oc.concat("a; b => a^b", leaf("a", "2"), leaf("b", "3")), leaf("c", "4"))
-    return whole, oc.concat("d^e^f => f", whole, d=2, e=3), oc.concat("d^e^f => d", whole, e=3, f=4)
+    joint = oc.concat("p; c => p^c", oc.concat("a; b => a^b", leaf("a", "2"), leaf("b", "3")), leaf("c", "4"))
+    return joint, oc.concat("d^e^f => f", joint, d=2, e=3), oc.concat("d^e^f => d", joint, e=3, f=4)
 
 
 def affine(first: int) -> tuple[oc.Tensor, ...]:
     """a^b against a concatenation with a strided axis; then a is 5 and b is 7."""
     a, b, o, p = leaf("a", "?"), leaf("b", "?"), leaf("o", "?"), leaf("p", "?")
-    whole = oc.concat("a; b => a^b", a, b)
-    other = oc.concat("s; p => s^p", E("i => 2*i", o), p)
-    whole + other
+    joint = oc.concat("a; b => a^b", a, b)
+    partner = oc.concat("s; p => s^p", E("i => 2*i", o), p)
+    joint + partner
     acts = [
         lambda: a + leaf("k", "5"),
         lambda: b + leaf("l", "7"),
@@ -195,13 +195,13 @@ def affine(first: int) -> tuple[oc.Tensor, ...]:
     ]
     for act in acts if first == 0 else reversed(acts):
         act()
-    return a, b, o, p, whole, other
+    return a, b, o, p, joint, partner
 
 
 def total_of_seven() -> tuple[oc.Tensor, ...]:
     c = oc.param("c")
-    whole = oc.concat("a; b; c => a^b^c", leaf("a", "2"), leaf("b", "3"), c)
-    return c, whole + leaf("k", "7")
+    joint = oc.concat("a; b; c => a^b^c", leaf("a", "2"), leaf("b", "3"), c)
+    return c, joint + leaf("k", "7")
 
 
 def captured(spec: str, *xs: oc.Tensor, **sizes: int) -> tuple[oc.Tensor, ...]:
@@ -253,8 +253,8 @@ SHAPES = (
     ("SI-19", lambda: leaf("a", "5 rgb") + leaf("b", "1"), ("5 rgb",)),
     ("SI-19", lambda: leaf("a", "5") + leaf("b", "1"), ("5",)),
     ("SI-19", lambda: leaf("a", "7 xyz") + leaf("b", "1"), ("7 xyz",)),
-    ("SI-29", lambda: told(leaf("x", "?"), leaf("k", "3,7"), leaf("l", "5,7")), ("1,7",)),
-    ("SI-29", lambda: told(leaf("x", "?"), leaf("k", "3,7"), leaf("l", "3,11")), ("3,1",)),
+    ("SI-29", lambda: added_to(leaf("x", "?"), leaf("k", "3,7"), leaf("l", "5,7")), ("1,7",)),
+    ("SI-29", lambda: added_to(leaf("x", "?"), leaf("k", "3,7"), leaf("l", "3,11")), ("3,1",)),
     ("SI-31", lambda: (x := leaf("x", "3,5,3")) + E("a, b, ..r.. => ..r.., b, a", x), ("3,5,3",)),
     ("SI-33", lambda: leaf("a", "4 batch|") + leaf("b", "4 batch|"), ("4 batch|",)),
     ("SI-37", lambda: oc.concat("a; b => a^b", leaf("a", "2 x"), leaf("b", "3")), ("5 x",)),
@@ -370,9 +370,9 @@ REFUSED = (
 )
 
 
-@pytest.mark.parametrize(("program", "error", "said"), named(REFUSED))
-def test_refusal(program, error, said):
-    with pytest.raises(error, match=f"(?s){said}"):
+@pytest.mark.parametrize(("program", "error", "message"), named(REFUSED))
+def test_refusal(program, error, message):
+    with pytest.raises(error, match=f"(?s){message}"):
         program()
 
 
@@ -670,11 +670,11 @@ VALUES = (
 @pytest.mark.parametrize(("program", "want"), named(VALUES))
 def test_value(backend, program, want):
     ctx = oc.Context(backend)
-    made = tensors(program())
-    ctx.init(made[0])
-    ctx.run(oc.forward(*made))
-    assert len(made) == len(want)
-    for t, cells in zip(made, want, strict=True):
+    result = tensors(program())
+    ctx.init(result[0])
+    ctx.run(oc.forward(*result))
+    assert len(result) == len(want)
+    for t, cells in zip(result, want, strict=True):
         got = ctx[t]
         assert got.shape == np.shape(cells)
         np.testing.assert_allclose(got, cells, rtol=1e-6)
@@ -729,13 +729,13 @@ def joined(*parts: int, nest: bool = False) -> Any:
     cells = [np.arange(float(n)) + 10 * m for m, n in enumerate(parts)]
     xs = [oc.param(f"x{n}", c) for n, c in enumerate(cells)]
     if nest:
-        whole = oc.concat("p; c => p^c", oc.concat("a; b => a^b", *xs[:2]), xs[2])
+        joint = oc.concat("p; c => p^c", oc.concat("a; b => a^b", *xs[:2]), xs[2])
     else:
-        whole = oc.concat("a; b; c => a^b^c", *xs)
+        joint = oc.concat("a; b; c => a^b^c", *xs)
     places = np.arange(1.0, sum(parts) + 1)
     ends = np.cumsum((0, *parts))
     wants = [(x, places[ends[n] : ends[n + 1]]) for n, x in enumerate(xs)]
-    return (whole * oc.tensor(places)).sum(), float(np.concatenate(cells) @ places), *wants
+    return (joint * oc.tensor(places)).sum(), float(np.concatenate(cells) @ places), *wants
 
 
 def unit_gradient() -> Any:
@@ -781,8 +781,8 @@ def shared_of_leaves() -> Any:
 
 def shared_part() -> Any:
     s = leaf("s", "2")
-    whole = oc.concat("s; c => s^c", s, leaf("c", "3"))
-    return oc.concat("s^a^b; s => a, b", whole, s).dims
+    joint = oc.concat("s; c => s^c", s, leaf("c", "3"))
+    return oc.concat("s^a^b; s => a, b", joint, s).dims
 
 
 INSTEAD_REFUSED = (
@@ -796,10 +796,10 @@ INSTEAD_REFUSED = (
 )
 
 
-@pytest.mark.parametrize(("program", "said"), named(INSTEAD_REFUSED))
-def test_refused_instead(program, said):
+@pytest.mark.parametrize(("program", "message"), named(INSTEAD_REFUSED))
+def test_refused_instead(program, message):
     """Never by a size that nobody gave: the way out is to give one."""
-    with pytest.raises(oc.ShapeError, match=f"(?s){said}"):
+    with pytest.raises(oc.ShapeError, match=f"(?s){message}"):
         program()
 
 

@@ -223,8 +223,8 @@ TABLE = np.arange(16, dtype="int32").reshape(4, 4)
 IDS = np.array([3, 0, 2], "int32")
 
 
-def hot(places: Any) -> oc.Tensor:
-    return oc.einsum("i; v => iv", oc.tensor(IDS), places, combine="eq")
+def hot(indices: Any) -> oc.Tensor:
+    return oc.einsum("i; v => iv", oc.tensor(IDS), indices, combine="eq")
 
 
 def loops(ctx: oc.Context, t: oc.Tensor) -> int:
@@ -309,8 +309,8 @@ def test_numbers_depend_on_seed_and_path_alone(backend, dtype, bits):
         context.init(w, seed=42)
         return context[w].astype("float64")
 
-    with oc.Context(backend) as one, oc.Context("numpy") as other:
-        first, again = draw(one, 0), draw(other, 3)
+    with oc.Context(backend) as one, oc.Context("numpy") as second:
+        first, again = draw(one, 0), draw(second, 3)
     np.testing.assert_array_equal(first, again)
     assert (first >= 0).all() and (first < 1).all()
     np.testing.assert_array_equal(first * 2.0**bits, np.round(first * 2.0**bits))
@@ -466,8 +466,8 @@ def test_a_configured_function_has_one_set_of_parameters():
     def layer(x, *, hidden):
         return oc.relu((w := oc.param()) @ x + (b := oc.param(0.0, o=[hidden])))  # noqa: F841
 
-    one, other = layer(hidden=2), layer(hidden=2)
-    y, z, far = one(vector(1, 2)), one(vector(3, 4)), other(vector(1, 2))
+    first, second = layer(hidden=2), layer(hidden=2)
+    y, z, far = first(vector(1, 2)), first(vector(3, 4)), second(vector(1, 2))
     assert list(y.params) == ["one.w", "one.b"]
     assert y.params["w"] is z.params["w"] is not far.params["w"]
 

@@ -49,11 +49,11 @@ def test_random_numbers_of_any_type_fill_any_number_of_cells(ctx):
 @case("PR-05")
 def test_indices_have_room(ctx):
     n = oc.symbol("n", 0, 2**31 + 1)
-    here = oc.placeholder("here", output=[], dtype="int64")
+    index = oc.placeholder("here", output=[], dtype="int64")
     with oc.cd() as code:
-        here[...] = n
+        index[...] = n
     ctx.run(code, n=2**31)
-    assert int(ctx[here]) == 2**31
+    assert int(ctx[index]) == 2**31
 
 
 @case("PR-07")

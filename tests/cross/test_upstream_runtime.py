@@ -56,8 +56,8 @@ case = Cases(AREAS, OVERRIDDEN)
 
 @pytest.fixture
 def other(backend):
-    with oc.Context(backend, device=1) as made:
-        yield made
+    with oc.Context(backend, device=1) as file_name:
+        yield file_name
 
 
 def data(*rows: Any, label: str = "x") -> oc.Tensor:
@@ -96,8 +96,8 @@ def test_what_reads_a_merge_buffer_gets_what_was_transferred(ctx, other):
 @case("MB-05")
 def test_a_routine_reads_several_merge_buffers(ctx, other):
     a, b = oc.placeholder("a", o=[2]), oc.placeholder("b", o=[2])
-    for node, there, here in ((a, 1, 10), (b, 2, 20)):
-        ctx[node], other[node] = there, here
+    for node, first_value, second_value in ((a, 1, 10), (b, 2, 20)):
+        ctx[node], other[node] = first_value, second_value
         oc.transfer(node, src=ctx, dst=other)()
     with oc.cd("both") as code:
         a += b.merge
@@ -111,20 +111,20 @@ def test_shards_go_out_and_come_back(backend, ctx):
     n = oc.symbol("n", 0, 3)
     x = oc.tensor(np.arange(6, dtype="float32"), label="x")
     shards = oc.einsum("(a b) => a|b", x, a=3).with_label("shards")
-    part, whole = oc.placeholder("part", o=[2]), oc.placeholder("whole", b=[3], o=[2])
+    part, gathered = oc.placeholder("part", o=[2]), oc.placeholder("whole", b=[3], o=[2])
     with oc.cd("scatter") as scatter:
         shards.forward()
         part[...] = shards[n]
     with oc.cd("gather") as gather:
-        whole[n]["=:"] = part.merge
-    ctx[whole] = -1
+        gathered[n]["=:"] = part.merge
+    ctx[gathered] = -1
     contexts = [oc.Context(backend, device=1 + k) for k in range(3)]
-    for k, there in enumerate(contexts):
-        there.run(scatter, n=k)
-        oc.transfer(part, src=there, dst=ctx)()
+    for k, context in enumerate(contexts):
+        context.run(scatter, n=k)
+        oc.transfer(part, src=context, dst=ctx)()
         ctx.run(gather, n=k)
-    assert [there[part].tolist() for there in contexts] == [[0, 1], [2, 3], [4, 5]]
-    assert ctx[whole].reshape(-1).tolist() == [0, 1, 2, 3, 4, 5]
+    assert [context[part].tolist() for context in contexts] == [[0, 1], [2, 3], [4, 5]]
+    assert ctx[gathered].reshape(-1).tolist() == [0, 1, 2, 3, 4, 5]
 
 
 @case("SH-02")
@@ -212,13 +212,13 @@ def test_constants_are_uploaded_when_code_is_linked(ctx):
 
 
 @case("CX-09", "CX-12")
-@pytest.mark.parametrize("place", [None, oc.keep, oc.virtual])
-def test_a_slice_reads_its_parent_wherever_that_is(ctx, place):
+@pytest.mark.parametrize("location", [None, oc.keep, oc.virtual])
+def test_a_slice_reads_its_parent_wherever_that_is(ctx, location):
     b = oc.symbol("b", 0, 2)
     parent = data([1, 2, 3], [4, 5, 6])
-    if place is not None:
+    if location is not None:
         parent = (parent * 1).with_label("parent")
-        place(parent)
+        location(parent)
     out = parent[b] * 2
     run = ctx.compile(out.forward)
     for n, want in enumerate(([2, 4, 6], [8, 10, 12])):
@@ -323,12 +323,12 @@ def test_a_statement_is_logged_with_its_values(ctx, caplog):
 
 @case("CG-02")
 @pytest.mark.parametrize(
-    ("given", "made"), [("step", "step"), ("my step: <1>", "my_step_1"), ("2nd", "_2nd"), ("-", "routine")]
+    ("name_argument", "file_name"), [("step", "step"), ("my step: <1>", "my_step_1"), ("2nd", "_2nd"), ("-", "routine")]
 )
-def test_generated_code_is_called_after_its_routine(ctx, given, made):
+def test_generated_code_is_called_after_its_routine(ctx, name_argument, file_name):
     out = data(1, 2) + 1
-    run = ctx.compile(out.forward, name=given)
-    assert run.name == made and re.search(rf"\b\w*{made}\b", run.source())
+    run = ctx.compile(out.forward, name=name_argument)
+    assert run.name == file_name and re.search(rf"\b\w*{file_name}\b", run.source())
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

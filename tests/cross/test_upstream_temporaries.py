@@ -70,10 +70,10 @@ def test_a_sum_does_not_test_every_term(ctx):
 def test_a_diagonal_of_planes_and_a_row_of_a_diagonal(ctx):
     planes = oc.einsum("ij => iji", M)
     row = oc.einsum("0j => j", oc.einsum("i => ii", X))
-    routine = run(ctx, oc.forward(whole := planes + 1, row := row + Y))
+    routine = run(ctx, oc.forward(sums := planes + 1, row := row + Y))
     want = np.zeros((5, 5, 5), "float32")
     want[np.arange(5), :, np.arange(5)] = m
-    np.testing.assert_array_equal(ctx[whole], want + 1)
+    np.testing.assert_array_equal(ctx[sums], want + 1)
     np.testing.assert_array_equal(ctx[row], np.eye(5)[0] + y)
     assert arrays(routine) == []
 
@@ -168,23 +168,23 @@ def test_cells_beside_a_column_are_zeros_for_both_readers(ctx):
 @case("VN-19")
 def test_equal_sums_see_what_was_there_when_they_were_made(ctx):
     src = oc.placeholder("src", o=[5, 5])
-    one, other, trace, later = (oc.node(label, output=[]) for label in ("one", "other", "trace", "later"))
+    first, second, trace, later = (oc.node(label, output=[]) for label in ("one", "other", "trace", "later"))
     with oc.cd("code") as code:
-        one["=:+", "ij => "] = src
-        other["=:+", "kl => "] = src
+        first["=:+", "ij => "] = src
+        second["=:+", "kl => "] = src
         trace["=:+", "ii => "] = src
         src[...] = src * 2
         later["=:+", "ij => "] = src
     ctx[src] = m
     run(ctx, code)
-    assert [ctx[node].item() for node in (one, other, trace, later)] == [m.sum(), m.sum(), m.trace(), 2 * m.sum()]
+    assert [ctx[node].item() for node in (first, second, trace, later)] == [m.sum(), m.sum(), m.trace(), 2 * m.sum()]
 
 
 @case("VN-19")
 def test_equal_sums_are_one(ctx):
     src = oc.placeholder("src", o=[5, 5])
-    one, other, trace = oc.einsum("ij => i", src), oc.einsum("kl => k", src), oc.einsum("ii => i", src)
-    z = (one * other + trace).with_label("z")
+    first, second, trace = oc.einsum("ij => i", src), oc.einsum("kl => k", src), oc.einsum("ii => i", src)
+    z = (first * second + trace).with_label("z")
     ctx[src] = m
     routine = run(ctx, z.forward)
     np.testing.assert_array_equal(ctx[z], m.sum(1) ** 2 + m.diagonal())

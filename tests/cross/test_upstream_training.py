@@ -70,9 +70,9 @@ def test_one_step_of_two_contexts(backend):
     step = train.DataParallel(contexts, loss, train.sgd(loss, 0.05), mean=False)
     losses = step({x: XS[:2], y: 2 * XS[:2]}, {x: XS[2:], y: 2 * XS[2:]})
     assert losses.tolist() == [11.25, 56.25] and config.SEED.get() == before
-    for each in contexts:
-        np.testing.assert_allclose(each[loss.params["w"]], 5.0, rtol=1e-6)
-        each.close()
+    for context in contexts:
+        np.testing.assert_allclose(context[loss.params["w"]], 5.0, rtol=1e-6)
+        context.close()
 
 
 @case("TR-04")

@@ -67,13 +67,13 @@ def pairs(block: oc.Block, module: Any) -> Iterator[tuple[oc.Tensor, Any]]:
         (part, t) for part in module.modules() for t in part.buffers(recurse=False) if t.is_floating_point()
     ]
     for ours, theirs in ((block.params, parameters), (block.states, statistics)):
-        for t, (part, there) in zip(ours.values(), theirs, strict=True):
-            yield t, lambda there=there, part=part, t=t, grad=False: arranged(there.grad if grad else there, part, t)
+        for t, (part, tensor) in zip(ours.values(), theirs, strict=True):
+            yield t, lambda p=tensor, part=part, t=t, grad=False: arranged(p.grad if grad else p, part, t)
 
 
-def arranged(there: Any, part: Any, t: oc.Tensor) -> Array:
+def arranged(tensor: Any, part: Any, t: oc.Tensor) -> Array:
     """An array of a module, in the layout of the tensor here."""
-    array = there.detach().numpy()
+    array = tensor.detach().numpy()
     kind = type(part).__name__
     if kind.startswith("ConvTranspose") and array.ndim > 1:
         return array.transpose(*range(2, array.ndim), 0, 1)

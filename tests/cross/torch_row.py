@@ -21,12 +21,12 @@ FLOATS = "float32 float64 float16 bfloat16"
 INTEGERS = "int32 int64 uint8"
 NUMBERS = f"{FLOATS} int32 int64"
 
-ONE: tuple[Shapes, ...] = (((3, 5),), ((1, 7),), ((),), ((2, 0),))
-TWO: tuple[Shapes, ...] = (
+UNARY: tuple[Shapes, ...] = (((3, 5),), ((1, 7),), ((),), ((2, 0),))
+BINARY: tuple[Shapes, ...] = (
     ((3, 5), (5,)), ((4, 1), (1, 7)), ((), (3,)), ((2, 1, 3), (4, 1)), ((0, 3), (3,)), ((3, 0), (1,)),
 )  # fmt: skip
 SAME: tuple[Shapes, ...] = (((3, 5), (3, 5)), ((1,), (1,)), ((2, 0), (2, 0)))
-THREE: tuple[Shapes, ...] = (((3, 4), (3, 4), (4,)), ((3, 1), (1, 5), ()), ((0, 2), (2,), (2,)))
+TERNARY: tuple[Shapes, ...] = (((3, 4), (3, 4), (4,)), ((3, 1), (1, 5), ()), ((0, 2), (2,), (2,)))
 MATRIX: tuple[Shapes, ...] = (((3, 5),), ((5, 1),), ((1, 4),), ((0, 3),), ((3, 0),))
 FILLED = MATRIX[:3]  # PyTorch refuses the largest of no cells
 VECTOR: tuple[Shapes, ...] = (((5,),), ((1,),), ((0,),))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from torch_row import (
+    BINARY,
     FILLED,
     FLOATS,
     IDS,
@@ -18,12 +19,11 @@ from torch_row import (
     INTEGERS,
     MATRIX,
     NUMBERS,
-    ONE,
     PADDED,
     SAME,
     SQUARE,
-    THREE,
-    TWO,
+    TERNARY,
+    UNARY,
     VECTOR,
     F,
     Row,
@@ -45,9 +45,9 @@ def space(f: Callable[..., Any], *, to: tuple[int, int] | None = None, **setting
 
 def conv(name: str, shapes: tuple[Shapes, ...], theirs: dict[str, Any] | None = None, **settings: Any) -> Row:
     kernels_to = (0, 1) if "transpose" in name else (1, 0)
-    there = space(getattr(F, name), to=kernels_to, **(theirs or settings))
+    function = space(getattr(F, name), to=kernels_to, **(theirs or settings))
     called = " ".join([name, *settings])
-    return Row(called, partial(getattr(oc, name), **settings), there, shapes, "float32 float64", but=(1e15,))
+    return Row(called, partial(getattr(oc, name), **settings), function, shapes, "float32 float64", but=(1e15,))
 
 
 def depthwise(dimensions: int, shapes: Shapes) -> Row:
@@ -55,19 +55,19 @@ def depthwise(dimensions: int, shapes: Shapes) -> Row:
     name = f"depthwise_conv{dimensions}d"
     settings = {"stride": 2, "padding": 1}
 
-    def there(x: Any, kernel: Any) -> Any:
+    def function(x: Any, kernel: Any) -> Any:
         convolution, groups = getattr(F, f"conv{dimensions}d"), x.shape[-1]
         y = convolution(x.movedim(-1, 0)[None], kernel.movedim(-1, 0)[:, None], **settings, groups=groups)
         return y[0].movedim(0, -1)
 
     ours = partial(getattr(oc, name), **settings, multiplier=2)
-    return Row(name, ours, there, (shapes,), "float32 float64", but=(1e15,))
+    return Row(name, ours, function, (shapes,), "float32 float64", but=(1e15,))
 
 
 def pool(name: str, shape: tuple[int, ...], theirs: dict[str, Any] | None = None, **settings: Any) -> Row:
-    there = space(getattr(F, name), kernel_size=3, **(theirs or settings))
+    function = space(getattr(F, name), kernel_size=3, **(theirs or settings))
     called, ours = " ".join([name, *settings]), partial(getattr(oc, name), window=3, **settings)
-    return Row(called, ours, there, ((shape,),), "float32 float64", ties=False)
+    return Row(called, ours, function, ((shape,),), "float32 float64", ties=False)
 
 
 def attended(q, k, v, **settings):
@@ -85,88 +85,88 @@ POSITIVE = {"low": 0.3}
 ZERO_ROWS: tuple[Shapes, ...] = (((0, 3),),)
 ROWS = (
     # of each cell
-    Row("id", oc.id, torch.clone, ONE, NUMBERS),
-    Row("neg", oc.neg, torch.neg, ONE, NUMBERS),
-    Row("abs", oc.abs, torch.abs, ONE, NUMBERS),
-    Row("sign", oc.sign, torch.sign, ONE, NUMBERS, smooth=False, but=(np.nan,)),
-    Row("relu", oc.relu, torch.relu, ONE, NUMBERS),
-    Row("sat01", oc.sat01, lambda x: torch.clamp(x, 0, 1), ONE, NUMBERS, but=(0, 1)),
-    Row("not_", oc.not_, torch.logical_not, ONE, NUMBERS, smooth=False),
-    Row("isnan", oc.isnan, torch.isnan, ONE, NUMBERS, smooth=False),
-    Row("isinf", oc.isinf, torch.isinf, ONE, NUMBERS, smooth=False),
-    Row("isfinite", oc.isfinite, torch.isfinite, ONE, NUMBERS, smooth=False),
-    Row("trunc", oc.trunc, torch.trunc, ONE, smooth=False),
-    Row("floor", oc.floor, torch.floor, ONE, NUMBERS, smooth=False),
-    Row("ceil", oc.ceil, torch.ceil, ONE, NUMBERS, smooth=False),
-    Row("round", lambda x: x.round(), torch.round, ONE, NUMBERS, smooth=False),
-    Row("exp", oc.exp, torch.exp, ONE),
-    Row("exp2", oc.exp2, torch.exp2, ONE),
-    Row("expm1", oc.expm1, torch.expm1, ONE),
-    Row("log", oc.log, torch.log, ONE, **POSITIVE),
-    Row("log2", oc.log2, torch.log2, ONE, **POSITIVE),
-    Row("log1p", oc.log1p, torch.log1p, ONE, low=-0.5),
-    Row("sin", oc.sin, torch.sin, ONE),
-    Row("cos", oc.cos, torch.cos, ONE),
-    Row("tanh", oc.tanh, torch.tanh, ONE),
-    Row("sqrt", oc.sqrt, torch.sqrt, ONE, **POSITIVE),
-    Row("recip", oc.recip, torch.reciprocal, ONE, **POSITIVE),
-    Row("recip_sqrt", oc.recip_sqrt, torch.rsqrt, ONE, **POSITIVE),
-    Row("sigmoid", oc.sigmoid, torch.sigmoid, ONE),
-    Row("silu", oc.silu, F.silu, ONE),
-    Row("gelu", oc.gelu, lambda x: F.gelu(x, approximate="tanh"), ONE),
-    Row("softplus", oc.softplus, F.softplus, ONE),
-    Row("leaky_relu", oc.leaky_relu, F.leaky_relu, ONE),
-    Row("elu", lambda x: oc.elu(x, alpha=0.7), lambda x: F.elu(x, alpha=0.7), ONE),
-    Row("clip", lambda x: oc.clip(x, -1, 1), lambda x: torch.clamp(x, -1, 1), ONE, NUMBERS, but=(-1, 1)),
+    Row("id", oc.id, torch.clone, UNARY, NUMBERS),
+    Row("neg", oc.neg, torch.neg, UNARY, NUMBERS),
+    Row("abs", oc.abs, torch.abs, UNARY, NUMBERS),
+    Row("sign", oc.sign, torch.sign, UNARY, NUMBERS, smooth=False, but=(np.nan,)),
+    Row("relu", oc.relu, torch.relu, UNARY, NUMBERS),
+    Row("sat01", oc.sat01, lambda x: torch.clamp(x, 0, 1), UNARY, NUMBERS, but=(0, 1)),
+    Row("not_", oc.not_, torch.logical_not, UNARY, NUMBERS, smooth=False),
+    Row("isnan", oc.isnan, torch.isnan, UNARY, NUMBERS, smooth=False),
+    Row("isinf", oc.isinf, torch.isinf, UNARY, NUMBERS, smooth=False),
+    Row("isfinite", oc.isfinite, torch.isfinite, UNARY, NUMBERS, smooth=False),
+    Row("trunc", oc.trunc, torch.trunc, UNARY, smooth=False),
+    Row("floor", oc.floor, torch.floor, UNARY, NUMBERS, smooth=False),
+    Row("ceil", oc.ceil, torch.ceil, UNARY, NUMBERS, smooth=False),
+    Row("round", lambda x: x.round(), torch.round, UNARY, NUMBERS, smooth=False),
+    Row("exp", oc.exp, torch.exp, UNARY),
+    Row("exp2", oc.exp2, torch.exp2, UNARY),
+    Row("expm1", oc.expm1, torch.expm1, UNARY),
+    Row("log", oc.log, torch.log, UNARY, **POSITIVE),
+    Row("log2", oc.log2, torch.log2, UNARY, **POSITIVE),
+    Row("log1p", oc.log1p, torch.log1p, UNARY, low=-0.5),
+    Row("sin", oc.sin, torch.sin, UNARY),
+    Row("cos", oc.cos, torch.cos, UNARY),
+    Row("tanh", oc.tanh, torch.tanh, UNARY),
+    Row("sqrt", oc.sqrt, torch.sqrt, UNARY, **POSITIVE),
+    Row("recip", oc.recip, torch.reciprocal, UNARY, **POSITIVE),
+    Row("recip_sqrt", oc.recip_sqrt, torch.rsqrt, UNARY, **POSITIVE),
+    Row("sigmoid", oc.sigmoid, torch.sigmoid, UNARY),
+    Row("silu", oc.silu, F.silu, UNARY),
+    Row("gelu", oc.gelu, lambda x: F.gelu(x, approximate="tanh"), UNARY),
+    Row("softplus", oc.softplus, F.softplus, UNARY),
+    Row("leaky_relu", oc.leaky_relu, F.leaky_relu, UNARY),
+    Row("elu", lambda x: oc.elu(x, alpha=0.7), lambda x: F.elu(x, alpha=0.7), UNARY),
+    Row("clip", lambda x: oc.clip(x, -1, 1), lambda x: torch.clamp(x, -1, 1), UNARY, NUMBERS, but=(-1, 1)),
     Row("clip by tensors", oc.clip, torch.clamp, (((3, 4), (3, 4), (4,)), ((2, 0), (2, 0), ())), but=None),
-    Row("stop_gradient", lambda x: x * oc.stop_gradient(x), lambda x: x * x.detach(), ONE),
-    Row("cast", lambda x: oc.cast(x, "float64"), lambda x: x.to(torch.float64), ONE, NUMBERS),
-    Row("astype", lambda x: x.astype("int32"), lambda x: x.to(torch.int32), ONE, NUMBERS, smooth=False, but=None),
+    Row("stop_gradient", lambda x: x * oc.stop_gradient(x), lambda x: x * x.detach(), UNARY),
+    Row("cast", lambda x: oc.cast(x, "float64"), lambda x: x.to(torch.float64), UNARY, NUMBERS),
+    Row("astype", lambda x: x.astype("int32"), lambda x: x.to(torch.int32), UNARY, NUMBERS, smooth=False, but=None),
     # of two and three
-    Row("add", oc.add, torch.add, TWO, NUMBERS),
-    Row("sub", oc.sub, torch.sub, TWO, NUMBERS),
-    Row("mul", oc.mul, torch.mul, TWO, NUMBERS),
-    Row("div", oc.div, torch.div, TWO, NUMBERS, low=0.3),
-    Row("pow", oc.pow, torch.pow, TWO, low=0.3),
-    Row("pow of integers", lambda x: x**3, lambda x: x**3, ONE, NUMBERS),
-    Row("pow to a half", lambda x: x**0.5, lambda x: x**0.5, ONE, low=0.3, but=(-np.inf, 0)),
-    Row("pow of two", lambda x: 2.0**x, lambda x: 2.0**x, ONE),
-    Row("mod", oc.mod, torch.remainder, TWO, NUMBERS, low=0.3),
-    Row("maximum", oc.maximum, torch.maximum, TWO, NUMBERS),
-    Row("minimum", oc.minimum, torch.minimum, TWO, NUMBERS),
-    Row("maximum of ties", lambda x, y: oc.maximum(x, x) * y, lambda x, y: torch.maximum(x, x) * y, TWO),
-    Row("logaddexp", oc.logaddexp, torch.logaddexp, TWO),
-    Row("lt", oc.lt, torch.lt, TWO, NUMBERS, smooth=False),
-    Row("le", oc.le, torch.le, TWO, NUMBERS, smooth=False),
-    Row("gt", oc.gt, torch.gt, TWO, NUMBERS, smooth=False),
-    Row("ge", oc.ge, torch.ge, TWO, NUMBERS, smooth=False),
-    Row("eq", oc.eq, torch.eq, TWO, NUMBERS, smooth=False),
-    Row("ne", oc.ne, torch.ne, TWO, NUMBERS, smooth=False),
-    Row("and_", oc.and_, torch.logical_and, TWO, NUMBERS, smooth=False),
-    Row("or_", oc.or_, torch.logical_or, TWO, NUMBERS, smooth=False),
-    Row("bitwise_and", oc.bitwise_and, torch.bitwise_and, TWO, INTEGERS),
-    Row("bitwise_or", oc.bitwise_or, torch.bitwise_or, TWO, INTEGERS),
-    Row("bitwise_xor", oc.bitwise_xor, torch.bitwise_xor, TWO, INTEGERS),
-    Row("left_shift", oc.left_shift, torch.bitwise_left_shift, TWO, INTEGERS, low=0),
-    Row("right_shift", lambda x, y: oc.right_shift(x - 9, y), lambda x, y: torch.bitwise_right_shift(x - 9, y), TWO,
+    Row("add", oc.add, torch.add, BINARY, NUMBERS),
+    Row("sub", oc.sub, torch.sub, BINARY, NUMBERS),
+    Row("mul", oc.mul, torch.mul, BINARY, NUMBERS),
+    Row("div", oc.div, torch.div, BINARY, NUMBERS, low=0.3),
+    Row("pow", oc.pow, torch.pow, BINARY, low=0.3),
+    Row("pow of integers", lambda x: x**3, lambda x: x**3, UNARY, NUMBERS),
+    Row("pow to a half", lambda x: x**0.5, lambda x: x**0.5, UNARY, low=0.3, but=(-np.inf, 0)),
+    Row("pow of two", lambda x: 2.0**x, lambda x: 2.0**x, UNARY),
+    Row("mod", oc.mod, torch.remainder, BINARY, NUMBERS, low=0.3),
+    Row("maximum", oc.maximum, torch.maximum, BINARY, NUMBERS),
+    Row("minimum", oc.minimum, torch.minimum, BINARY, NUMBERS),
+    Row("maximum of ties", lambda x, y: oc.maximum(x, x) * y, lambda x, y: torch.maximum(x, x) * y, BINARY),
+    Row("logaddexp", oc.logaddexp, torch.logaddexp, BINARY),
+    Row("lt", oc.lt, torch.lt, BINARY, NUMBERS, smooth=False),
+    Row("le", oc.le, torch.le, BINARY, NUMBERS, smooth=False),
+    Row("gt", oc.gt, torch.gt, BINARY, NUMBERS, smooth=False),
+    Row("ge", oc.ge, torch.ge, BINARY, NUMBERS, smooth=False),
+    Row("eq", oc.eq, torch.eq, BINARY, NUMBERS, smooth=False),
+    Row("ne", oc.ne, torch.ne, BINARY, NUMBERS, smooth=False),
+    Row("and_", oc.and_, torch.logical_and, BINARY, NUMBERS, smooth=False),
+    Row("or_", oc.or_, torch.logical_or, BINARY, NUMBERS, smooth=False),
+    Row("bitwise_and", oc.bitwise_and, torch.bitwise_and, BINARY, INTEGERS),
+    Row("bitwise_or", oc.bitwise_or, torch.bitwise_or, BINARY, INTEGERS),
+    Row("bitwise_xor", oc.bitwise_xor, torch.bitwise_xor, BINARY, INTEGERS),
+    Row("left_shift", oc.left_shift, torch.bitwise_left_shift, BINARY, INTEGERS, low=0),
+    Row("right_shift", lambda x, y: oc.right_shift(x - 9, y), lambda x, y: torch.bitwise_right_shift(x - 9, y), BINARY,
         INTEGERS, low=0),
     Row("relu_gate", oc.relu_gate, lambda x, y: torch.ops.aten.threshold_backward(y, x, 0), SAME, but=(np.nan,)),
     Row("sat01_gate", oc.sat01_gate, lambda x, y: torch.ops.aten.hardtanh_backward(y, x, 0, 1), SAME,
         but=(np.nan,)),
-    Row("where", lambda x, y: oc.where(x > y, x, y * y), lambda x, y: torch.where(x > y, x, y * y), TWO, NUMBERS),
-    Row("fma", oc.fma, lambda x, y, z: torch.addcmul(z, x, y), THREE, NUMBERS),
+    Row("where", lambda x, y: oc.where(x > y, x, y * y), lambda x, y: torch.where(x > y, x, y * y), BINARY, NUMBERS),
+    Row("fma", oc.fma, lambda x, y, z: torch.addcmul(z, x, y), TERNARY, NUMBERS),
     # reductions
-    Row("sum", lambda x: x.sum(), torch.sum, ONE, FLOATS),
+    Row("sum", lambda x: x.sum(), torch.sum, UNARY, FLOATS),
     Row("sum of rows", lambda x: x.sum("ij => i"), lambda x: x.sum(1, dtype=x.dtype), MATRIX, NUMBERS),
-    Row("mean", lambda x: x.mean(), torch.mean, ONE),
+    Row("mean", lambda x: x.mean(), torch.mean, UNARY),
     Row("mean of columns", lambda x: x.mean("ij => j"), lambda x: x.mean(0), MATRIX),
-    Row("max", lambda x: x.max(), torch.amax, ONE[:3], NUMBERS),
+    Row("max", lambda x: x.max(), torch.amax, UNARY[:3], NUMBERS),
     Row("max of rows", lambda x: x.max("ij => i"), lambda x: x.amax(1), FILLED + ZERO_ROWS, NUMBERS),
     Row("max of ties", lambda x: oc.sat01(x).max("ij => j"), lambda x: torch.clamp(x, 0, 1).amax(0), FILLED,
         but=(0, 1)),
-    Row("min", lambda x: x.min(), torch.amin, ONE[:3], NUMBERS),
+    Row("min", lambda x: x.min(), torch.amin, UNARY[:3], NUMBERS),
     Row("min of rows", lambda x: x.min("ij => i"), lambda x: x.amin(1), FILLED + ZERO_ROWS, NUMBERS),
-    Row("prod", lambda x: x.prod(), torch.prod, ONE, but=INFINITE),
+    Row("prod", lambda x: x.prod(), torch.prod, UNARY, but=INFINITE),
     Row("prod of rows", lambda x: x.prod("ij => i"), lambda x: x.prod(1, dtype=x.dtype), MATRIX, NUMBERS,
         but=INFINITE),
     Row("prod with zeros", lambda x: oc.relu(x).prod("ij => i"), lambda x: torch.relu(x).prod(1), MATRIX,
@@ -179,8 +179,8 @@ ROWS = (
     Row("var of a sample", lambda x: x.var("ij => i", sample=True), lambda x: x.var(1), MATRIX),
     Row("std", lambda x: x.std("ij => j"), lambda x: x.std(0, correction=0), MATRIX),
     Row("norm", lambda x: x.norm("ij => j"), lambda x: torch.linalg.vector_norm(x, dim=0), MATRIX),
-    Row("norm 1", lambda x: x.norm(ord=1), lambda x: torch.linalg.vector_norm(x, 1), ONE),
-    Row("norm inf", lambda x: x.norm(ord=np.inf), lambda x: torch.linalg.vector_norm(x, float("inf")), ONE[:3]),
+    Row("norm 1", lambda x: x.norm(ord=1), lambda x: torch.linalg.vector_norm(x, 1), UNARY),
+    Row("norm inf", lambda x: x.norm(ord=np.inf), lambda x: torch.linalg.vector_norm(x, float("inf")), UNARY[:3]),
     Row("argmax", lambda x: x.argmax("ij => i"), lambda x: x.argmax(1), FILLED, NUMBERS, smooth=False),
     Row("argmin", lambda x: x.argmin("ij => i"), lambda x: x.argmin(1), FILLED, NUMBERS, smooth=False),
     Row("softmax", lambda x: x.softmax("ij => i"), lambda x: torch.softmax(x, 1), MATRIX),
@@ -213,7 +213,7 @@ ROWS = (
     Row("take", lambda x: x.take(IDS), lambda x: x[torch.tensor(IDS)], (((4, 2),), ((4, 0),), ((9, 1),)), NUMBERS),
     Row("pick", lambda x: oc.pick(oc.einsum("ij => i|j", x), oc.tensor(IDS, batch_axes=1)),
         lambda x: x.gather(1, torch.tensor(IDS)[:, None])[:, 0], (((3, 4),),), NUMBERS),
-    Row("one_hot", lambda x: oc.one_hot(x, 6, dtype="int64"), lambda x: F.one_hot(x.long(), 6), ONE, INTEGERS, low=0),
+    Row("one_hot", lambda x: oc.one_hot(x, 6, dtype="int64"), lambda x: F.one_hot(x.long(), 6), UNARY, INTEGERS, low=0),
     Row("arange", lambda: oc.arange(5), lambda: torch.arange(5.0), smooth=False),
     Row("full", lambda: oc.full(2.5, o=[2, 3]), lambda: torch.full((2, 3), 2.5), smooth=False),
     Row("iota", lambda: oc.iota(5), lambda: torch.arange(5, dtype=torch.int32), smooth=False),

@@ -68,10 +68,10 @@ class Attention(t.Module):  # type: ignore[misc]
     """Attention within a sequence, written out."""
 
     def __init__(
-        self, width: int, heads: int, kv_heads: int | None = None, bias: bool = True, turn: Any = None
+        self, width: int, heads: int, kv_heads: int | None = None, bias: bool = True, rotate: Any = None
     ) -> None:
         super().__init__()
-        self.heads, self.kv_heads, self.turn = heads, kv_heads or heads, turn
+        self.heads, self.kv_heads, self.rotate = heads, kv_heads or heads, rotate
         shared = width * self.kv_heads // heads
         self.q, self.k, self.v = (t.Linear(width, units, bias) for units in (width, shared, shared))
         self.o = t.Linear(width, width, bias)
@@ -79,8 +79,8 @@ class Attention(t.Module):  # type: ignore[misc]
     def forward(self, x: Any, mask: Any = None) -> Any:
         q = self.q(x).unflatten(-1, (self.heads, -1)).transpose(-3, -2)
         k, v = (f(x).unflatten(-1, (self.kv_heads, -1)).transpose(-3, -2) for f in (self.k, self.v))
-        if self.turn is not None:
-            q, k = self.turn(q), self.turn(k)
+        if self.rotate is not None:
+            q, k = self.rotate(q), self.rotate(k)
         k, v = (z.repeat_interleave(self.heads // self.kv_heads, -3) for z in (k, v))
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.o(y.transpose(-3, -2).flatten(-2))
@@ -216,7 +216,7 @@ class Experts(t.Module):  # type: ignore[misc]
 class LlamaLayer(t.Module):  # type: ignore[misc]
     def __init__(self, width: int, heads: int, kv_heads: int, inner: int, window: int) -> None:
         super().__init__()
-        self.attention = Attention(width, heads, kv_heads, bias=False, turn=turned)
+        self.attention = Attention(width, heads, kv_heads, bias=False, rotate=turned)
         self.norm, self.norm_2 = t.RMSNorm(width, 1e-5), t.RMSNorm(width, 1e-5)
         self.feed, self.window = SwiGLU(width, inner), window
 

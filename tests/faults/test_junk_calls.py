@@ -33,6 +33,6 @@ def test_junk_raises_errors_of_the_framework_only(seed: int, tmp_path, monkeypat
                     failures.append(f"{call}\n    the message says nothing: {error}")
             except Exception as error:
                 frame = traceback.extract_tb(error.__traceback__)[-1]
-                place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
-                failures.append(f"{call}\n    {type(error).__name__}: {str(error)[:100]} at {place}")
+                location = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+                failures.append(f"{call}\n    {type(error).__name__}: {str(error)[:100]} at {location}")
     assert not failures, f"{len(failures)} calls\n" + "\n".join(failures)

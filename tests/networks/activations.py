@@ -31,8 +31,8 @@ CELLS = (
 
 
 def activation(net: Builder, x: Value) -> Value:
-    text, there = net.choices.pick(CELLS)
-    return net.let("h", text.format(x=x.name), there.format(x=x.name), x.form, x.dims, like=x)
+    text, torch_code = net.choices.pick(CELLS)
+    return net.let("h", text.format(x=x.name), torch_code.format(x=x.name), x.form, x.dims, like=x)
 
 
 def softmax(net: Builder, x: Value) -> Value:
@@ -53,7 +53,7 @@ def gated(net: Builder, x: Value) -> Value | None:
     if x.axes[-1] != "c" or x.channels % 2:
         return None
     rows, spaces, half = net.rows(x), "".join(f"{a}, " for a in x.axes[:-1]), x.channels // 2
-    act, act_there = net.choices.pick((("sigmoid", "torch.sigmoid"), ("gelu", "gelu"), ("silu", "F.silu")))
+    act, act_torch = net.choices.pick((("sigmoid", "torch.sigmoid"), ("gelu", "gelu"), ("silu", "F.silu")))
     split: tuple[str, ...]
     halves: tuple[str, ...]
     if net.choices.chance(50):
@@ -70,7 +70,7 @@ def gated(net: Builder, x: Value) -> Value | None:
     dims = x.with_channels(half)
     a = net.let("z", split[0], halves[0], x.form, dims, like=x)
     b = net.let("z", split[1], halves[1], x.form, dims, like=x)
-    return net.let("h", f"{a.name} * oc.{act}({b.name})", f"{a.name} * {act_there}({b.name})", x.form, dims, like=x)
+    return net.let("h", f"{a.name} * oc.{act}({b.name})", f"{a.name} * {act_torch}({b.name})", x.form, dims, like=x)
 
 
 def scaled(net: Builder, x: Value) -> Value:
@@ -78,15 +78,15 @@ def scaled(net: Builder, x: Value) -> Value:
     if net.choices.chance(40):
         a = net.parameter("a", [], scale=0.2, mean=1.0)
         return net.let("h", f"{a} * {x.name}", f"{a} * {x.name}", x.form, x.dims, like=x)
-    a, there = channel_parameter(net, x, "a", 0.3, 1.0)
-    return net.let("h", f"{x.name} * {a}", f"{x.name} * {there}", x.form, x.dims, like=x)
+    a, torch_code = channel_parameter(net, x, "a", 0.3, 1.0)
+    return net.let("h", f"{x.name} * {a}", f"{x.name} * {torch_code}", x.form, x.dims, like=x)
 
 
 def rectified_by_slopes(net: Builder, x: Value) -> Value:
     """Slopes below zero are learned: He et al. 2015."""
-    a, there = channel_parameter(net, x, "a", 0.2, 0.2)
+    a, torch_code = channel_parameter(net, x, "a", 0.2, 0.2)
     text = f"oc.relu({x.name}) - {a} * oc.relu(-{x.name})"
-    return net.let("h", text, f"relu({x.name}) - {there} * relu(-{x.name})", x.form, x.dims, like=x)
+    return net.let("h", text, f"relu({x.name}) - {torch_code} * relu(-{x.name})", x.form, x.dims, like=x)
 
 
 def maxout(net: Builder, x: Value) -> Value | None:
@@ -96,5 +96,5 @@ def maxout(net: Builder, x: Value) -> Value | None:
     pieces, rows = net.divisor(x.channels, 4), net.rows(x)
     spaces = "".join(f"{a}, " for a in x.axes[:-1])
     text = f'{x.name}.max("{rows}|{spaces}(c k) => {rows}|{spaces}c", k={pieces})'
-    there = f"greatest({x.name}.unflatten(-1, (-1, {pieces})), (-1,))"
-    return net.let("h", text, there, x.form, x.with_channels(x.channels // pieces), like=x)
+    torch_code = f"greatest({x.name}.unflatten(-1, (-1, {pieces})), (-1,))"
+    return net.let("h", text, torch_code, x.form, x.with_channels(x.channels // pieces), like=x)

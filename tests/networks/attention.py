@@ -22,20 +22,20 @@ def attention(net: Builder, x: Value) -> Value | None:
     if net.choices.chance(12) and not shared:
         return linear(net, x, q, k, v)
     rows = net.rows(x)
-    key_head, there = ("0", "0") if shared else ("n", "n")
+    key_head, torch_code = ("0", "0") if shared else ("n", "n")
     count, length = x.dims[0], memory.dims[0]
     work, dims = x.batch[0] * count * length * heads * size, (heads, count, length)
     spec = f"{rows}|q, n, e; {rows}|k, {key_head}, e => {rows}|n, q, k"
-    there = f"torch.einsum('bqne,bke->bnqk', {q.name}, {k.name}[:, :, 0])"
-    there = there if shared else f"torch.einsum('bqne,bkne->bnqk', {q.name}, {k.name})"
-    scores = net.let("s", f'oc.einsum("{spec}", {q.name}, {k.name})', there, "scores", dims, work=work, like=x)
+    torch_code = f"torch.einsum('bqne,bke->bnqk', {q.name}, {k.name}[:, :, 0])"
+    torch_code = torch_code if shared else f"torch.einsum('bqne,bkne->bnqk', {q.name}, {k.name})"
+    scores = net.let("s", f'oc.einsum("{spec}", {q.name}, {k.name})', torch_code, "scores", dims, work=work, like=x)
     scores = masked(net, scaled(net, scores, size), x.name == memory.name)
     shares = probabilities(net, scores, rows)
     spec = f"{rows}|n, q, k; {rows}|k, {key_head}, e => {rows}|q, n, e"
-    there = f"torch.einsum('bnqk,bke->bqne', {shares.name}, {v.name}[:, :, 0])"
-    there = there if shared else f"torch.einsum('bnqk,bkne->bqne', {shares.name}, {v.name})"
+    torch_code = f"torch.einsum('bnqk,bke->bqne', {shares.name}, {v.name}[:, :, 0])"
+    torch_code = torch_code if shared else f"torch.einsum('bnqk,bkne->bqne', {shares.name}, {v.name})"
     text = f'oc.einsum("{spec}", {shares.name}, {v.name})'
-    return joined(net, x, net.let("o", text, there, "heads", (count, heads, size), work=work, like=x))
+    return joined(net, x, net.let("o", text, torch_code, "heads", (count, heads, size), work=work, like=x))
 
 
 def heads_of(net: Builder, x: Value, heads: int, size: int) -> Value:
@@ -44,8 +44,8 @@ def heads_of(net: Builder, x: Value, heads: int, size: int) -> Value:
     if net.choices.chance(60):
         w = net.parameter("w", [x.channels, heads, size], scale=x.channels**-0.5, role="heads")
         text = f'oc.einsum("{rows}|t, c; c, n, e => {rows}|t, n, e", {x.name}, {w})'
-        there = f"torch.einsum('btc,cne->btne', {x.name}, {w})"
-        return net.let("q", text, there, "heads", dims, work=work, like=x)
+        torch_code = f"torch.einsum('btc,cne->btne', {x.name}, {w})"
+        return net.let("q", text, torch_code, "heads", dims, work=work, like=x)
     w = net.parameter("w", [heads * size, x.channels], scale=x.channels**-0.5, role="w")
     text = f'oc.einsum("{rows}|t, c; o, c => {rows}|t, o", {x.name}, {w})'
     flat = net.let("q", text, f"{x.name} @ {w}.T", "sequence", (x.dims[0], heads * size), work=work, like=x)
@@ -56,24 +56,24 @@ def heads_of(net: Builder, x: Value, heads: int, size: int) -> Value:
 def scaled(net: Builder, scores: Value, size: int) -> Value:
     choice = net.choices.integer(3)
     if choice == 0:
-        text = there = f"{scores.name} * {size**-0.5:.6f}"
+        text = torch_code = f"{scores.name} * {size**-0.5:.6f}"
     elif choice == 1:
-        text = there = f"{scores.name} / {size**0.5:.6f}"
+        text = torch_code = f"{scores.name} / {size**0.5:.6f}"
     else:  # scores that stay below a limit
-        text, there = f"5.0 * oc.tanh({scores.name} / 5.0)", f"5.0 * torch.tanh({scores.name} / 5.0)"
-    made = net.let("s", text, there, "scores", scores.dims, batch=scores.batch)
+        text, torch_code = f"5.0 * oc.tanh({scores.name} / 5.0)", f"5.0 * torch.tanh({scores.name} / 5.0)"
+    s = net.let("s", text, torch_code, "scores", scores.dims, batch=scores.batch)
     if not net.choices.chance(20):
-        return made
+        return s
     dims = scores.dims if net.choices.chance(50) else (1, *scores.dims[1:])
     b = net.parameter("b", dims, scale=0.3)
-    return net.let("s", f"{made.name} + {b}", f"{made.name} + {b}", "scores", made.dims, batch=made.batch)
+    return net.let("s", f"{s.name} + {b}", f"{s.name} + {b}", "scores", s.dims, batch=s.batch)
 
 
 def masked(net: Builder, scores: Value, same: bool) -> Value:
     """What comes later is not seen; or what lies far away; or what data hides."""
     _, queries, keys = scores.dims
-    ways = (("all", 4), ("causal", 5), ("far", 2), ("data", 1)) if same else (("all", 4), ("data", 1))
-    choice = net.choices.weighted(ways)
+    kinds = (("all", 4), ("causal", 5), ("far", 2), ("data", 1)) if same else (("all", 4), ("data", 1))
+    choice = net.choices.weighted(kinds)
     if choice == "all":
         return scores
     at = f'oc.einsum("q => q, 0", oc.iota({queries}))', f"torch.arange({queries})[:, None]"
@@ -87,8 +87,8 @@ def masked(net: Builder, scores: Value, same: bool) -> Value:
         near = max(1, net.size(keys))
         shown = f"oc.abs({key[0]} - {at[0]}) < {near}", f"({key[1]} - {at[1]}).abs() < {near}"
     hidden = net.choices.pick((-1e9, -1e4, -30.0))
-    text, there = (f"{where}({test}, {scores.name}, {hidden})" for where, test in zip(WHERE, shown, strict=True))
-    return net.let("s", text, there, "scores", scores.dims, batch=scores.batch)
+    text, torch_code = (f"{where}({test}, {scores.name}, {hidden})" for where, test in zip(WHERE, shown, strict=True))
+    return net.let("s", text, torch_code, "scores", scores.dims, batch=scores.batch)
 
 
 def probabilities(net: Builder, scores: Value, rows: str) -> Value:
@@ -96,8 +96,8 @@ def probabilities(net: Builder, scores: Value, rows: str) -> Value:
     name, spec = scores.name, f"{rows}|n, q, k => {rows}|n, q, 0"
     text = f'oc.softmax({name}, "{spec}")'
     if net.choices.chance(25):
-        most = f'oc.stop_gradient({name}.max("{spec}"))'
-        e = net.let("e", f"oc.exp({name} - {most})", f"torch.exp({name} - {name}.detach().amax(-1, keepdim=True))",
+        largest = f'oc.stop_gradient({name}.max("{spec}"))'
+        e = net.let("e", f"oc.exp({name} - {largest})", f"torch.exp({name} - {name}.detach().amax(-1, keepdim=True))",
                     "scores", scores.dims, batch=scores.batch)  # fmt: skip
         text = f'{e.name} / {e.name}.sum("{spec}")'
     return net.let("p", text, f"{name}.softmax(-1)", "scores", scores.dims, batch=scores.batch)
@@ -110,8 +110,8 @@ def joined(net: Builder, x: Value, heads: Value) -> Value:
     if net.choices.chance(70):
         w = net.parameter("w", [count, size, x.channels], scale=(count * size) ** -0.5)
         text = f'oc.einsum("{rows}|t, n, e; n, e, c => {rows}|t, c", {heads.name}, {w})'
-        there = f"torch.einsum('btne,nec->btc', {heads.name}, {w})"
-        return net.let("h", text, there, "sequence", (heads.dims[0], x.channels), work=work, like=x)
+        torch_code = f"torch.einsum('btne,nec->btc', {heads.name}, {w})"
+        return net.let("h", text, torch_code, "sequence", (heads.dims[0], x.channels), work=work, like=x)
     text = f'oc.einsum("{rows}|t, n, e => {rows}|t, (n e)", {heads.name})'
     return net.let("h", text, f"{heads.name}.flatten(-2)", "sequence", (heads.dims[0], count * size), like=x)
 
@@ -119,13 +119,13 @@ def joined(net: Builder, x: Value, heads: Value) -> Value:
 def linear(net: Builder, x: Value, q: Value, k: Value, v: Value) -> Value:
     """Keys and values are mixed before queries are."""
     rows, (_, heads, size) = net.rows(x), q.dims
-    text, there = f"oc.softmax({q.name}, \"{rows}|t, n, e => {rows}|t, n, 0\")", f"{q.name}.softmax(-1)"
-    held = net.let("q", text, there, "heads", q.dims, like=x)
+    text, torch_code = f"oc.softmax({q.name}, \"{rows}|t, n, e => {rows}|t, n, 0\")", f"{q.name}.softmax(-1)"
+    queries = net.let("q", text, torch_code, "heads", q.dims, like=x)
     spec = f"{rows}|k, n, e; {rows}|k, n, f => {rows}|n, e, f"
-    there = f"torch.einsum('bkne,bknf->bnef', {k.name}, {v.name})"
+    torch_code = f"torch.einsum('bkne,bknf->bnef', {k.name}, {v.name})"
     text = f'oc.einsum("{spec}", {k.name}, {v.name}) / {k.dims[0]}'
-    mixed = net.let("p", text, f"{there} / {k.dims[0]}", "mixed", (heads, size, size), work=k.cells * size, like=x)
+    mixed = net.let("p", text, f"{torch_code} / {k.dims[0]}", "mixed", (heads, size, size), work=k.cells * size, like=x)
     spec = f"{rows}|t, n, e; {rows}|n, e, f => {rows}|t, n, f"
-    text = f'oc.einsum("{spec}", {held.name}, {mixed.name})'
-    there = f"torch.einsum('btne,bnef->btnf', {held.name}, {mixed.name})"
-    return joined(net, x, net.let("o", text, there, "heads", q.dims, work=q.cells * size, like=x))
+    text = f'oc.einsum("{spec}", {queries.name}, {mixed.name})'
+    torch_code = f"torch.einsum('btne,bnef->btnf', {queries.name}, {mixed.name})"
+    return joined(net, x, net.let("o", text, torch_code, "heads", q.dims, work=q.cells * size, like=x))

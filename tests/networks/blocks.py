@@ -76,8 +76,8 @@ def squeezed(net: Builder, x: Value) -> Value | None:
     gate = biased(net, linear(net, inner, x.channels))
     rows, zeros = net.rows(x), "".join("0, " for _ in x.places)
     shown = f'oc.einsum("{rows}|c => {rows}|{zeros}c", oc.sigmoid({gate.name}))'
-    there = f"torch.sigmoid({gate.name})" + "".join(".unsqueeze(1)" for _ in x.places)
-    return net.let("h", f"{x.name} * {shown}", f"{x.name} * {there}", x.form, x.dims, like=x)
+    torch_code = f"torch.sigmoid({gate.name})" + "".join(".unsqueeze(1)" for _ in x.places)
+    return net.let("h", f"{x.name} * {shown}", f"{x.name} * {torch_code}", x.form, x.dims, like=x)
 
 
 def densely(net: Builder, x: Value, body: Body) -> Value | None:
@@ -100,18 +100,18 @@ def joined_by_channels(net: Builder, parts: list[Value]) -> Value | None:
     result = f"{rows}|{', '.join('^'.join(letters) if a == 'c' else a for a in x.axes)}"
     names, channels = ", ".join(v.name for v in parts), sum(v.channels for v in parts)
     text = f'oc.concat("{specs} => {result}", {names})'
-    there = f"torch.cat([{names}], {x.positions('c')[0]})"
-    return net.let("h", text, there, x.form, x.with_channels(channels), like=x)
+    torch_code = f"torch.cat([{names}], {x.positions('c')[0]})"
+    return net.let("h", text, torch_code, x.form, x.with_channels(channels), like=x)
 
 
 def branches(net: Builder, x: Value, body: Body) -> Value | None:
     """Several paths side by side: Szegedy et al. 2015."""
     parts = [body(net, x) for _ in range(net.choices.pick((2, 3)))]
     if net.choices.chance(30):
-        made: Value | None = parts[0]
+        branch: Value | None = parts[0]
         for part in parts[1:]:
-            made = joined_by_sum(net, made, part) if made is not None else None
-        return made
+            branch = joined_by_sum(net, branch, part) if branch is not None else None
+        return branch
     return joined_by_channels(net, parts)
 
 
@@ -134,14 +134,14 @@ def down_and_up(net: Builder, x: Value, body: Body) -> Value | None:
     if net.choices.chance(50):
         k = net.parameter("k", [*(2 for _ in names), inner.channels, x.channels], scale=inner.channels**-0.5)
         text = f"oc.conv_transpose{space}d({inner.name}, {k}, stride=2)"
-        there = f"conv_transpose({inner.name}, {k}, {[2] * space})"
-        up = net.let("h", text, there, x.form, x.dims, work=x.cells * inner.channels, like=x)
+        torch_code = f"conv_transpose({inner.name}, {k}, {[2] * space})"
+        up = net.let("h", text, torch_code, x.form, x.dims, work=x.cells * inner.channels, like=x)
     else:
         merged = ", ".join(f"({a} {a}2)" for a in names)
         sizes = ", ".join(f"{a}2=2" for a in names)
         text = f'oc.einsum("{rows}|{", ".join(names)}, c => {rows}|{merged}, c", {inner.name}, {sizes})'
-        there = inner.name + "".join(f".repeat_interleave(2, {x.positions(a)[0]})" for a in names)
-        up = net.let("h", text, there, x.form, (*x.places, inner.channels), like=x)
+        torch_code = inner.name + "".join(f".repeat_interleave(2, {x.positions(a)[0]})" for a in names)
+        up = net.let("h", text, torch_code, x.form, (*x.places, inner.channels), like=x)
     if net.choices.chance(50):
         return joined_by_channels(net, [x, up])
     return joined_by_sum(net, up, x)
@@ -171,8 +171,8 @@ def modulated(net: Builder, x: Value) -> Value | None:
     rows, zeros = net.rows(x), "".join("0, " for _ in x.places)
     spec, ones = f"{rows}|c => {rows}|{zeros}c", "".join(".unsqueeze(1)" for _ in x.places)
     text = f'{x.name} * (1 + oc.einsum("{spec}", {gain.name})) + oc.einsum("{spec}", {shift.name})'
-    there = f"{x.name} * (1 + {gain.name}{ones}) + {shift.name}{ones}"
-    return net.let("h", text, there, x.form, x.dims, like=x)
+    torch_code = f"{x.name} * (1 + {gain.name}{ones}) + {shift.name}{ones}"
+    return net.let("h", text, torch_code, x.form, x.dims, like=x)
 
 
 def experts(net: Builder, x: Value) -> Value | None:
@@ -184,16 +184,16 @@ def experts(net: Builder, x: Value) -> Value | None:
     w = net.parameter("w", [count, x.channels, width], scale=x.channels**-0.5)
     spec = f"{batch}|e; {batch}|c; e, c, o => {batch}|o"
     shares = net.let("p", f"oc.softmax({gate.name})", f"{gate.name}.softmax(-1)", "vector", gate.dims, like=x)
-    there = f"torch.einsum('...e,...c,eco->...o', {shares.name}, {x.name}, {w})"
+    torch_code = f"torch.einsum('...e,...c,eco->...o', {shares.name}, {x.name}, {w})"
     if net.choices.chance(50):
         text = f'oc.einsum("{spec}", {shares.name}, {x.name}, {w})'
     else:
-        each = net.let("z", f'oc.einsum("{batch}|c; e, c, o => {batch}|e, o", {x.name}, {w})',
+        outputs = net.let("z", f'oc.einsum("{batch}|c; e, c, o => {batch}|e, o", {x.name}, {w})',
                        f"torch.einsum('...c,eco->...eo', {x.name}, {w})", "experts", (count, width),
                        work=x.cells * count * width, like=x)  # fmt: skip
-        text = f'oc.einsum("{batch}|e; {batch}|e, o => {batch}|o", {shares.name}, {each.name})'
-        there = f"torch.einsum('...e,...eo->...o', {shares.name}, {each.name})"
-    return net.let("h", text, there, "vector", (width,), work=x.cells * count * width, like=x)
+        text = f'oc.einsum("{batch}|e; {batch}|e, o => {batch}|o", {shares.name}, {outputs.name})'
+        torch_code = f"torch.einsum('...e,...eo->...o', {shares.name}, {outputs.name})"
+    return net.let("h", text, torch_code, "vector", (width,), work=x.cells * count * width, like=x)
 
 
 def highway(net: Builder, x: Value, body: Body) -> Value | None:
@@ -215,11 +215,11 @@ def tried(net: Builder, layer: Callable[[], T | None]) -> T | None:
     before = net.snapshot()
     net.depth += 1
     try:
-        made = layer()
+        result = layer()
     except TooLarge:
-        made = None
+        result = None
     finally:
         net.depth -= 1
-    if made is None:
+    if result is None:
         net.restore(before)
-    return made
+    return result

@@ -42,16 +42,16 @@ class Builder:
 
     # --- sizes and costs ---
 
-    def size(self, most: int, least: int = 1) -> int:
-        fitting = [n for n in SIZES if least <= n <= most]
-        return self.choices.pick(fitting) if fitting else max(1, min(least, most))
+    def size(self, maximum: int, minimum: int = 1) -> int:
+        fitting = [n for n in SIZES if minimum <= n <= maximum]
+        return self.choices.pick(fitting) if fitting else max(1, min(minimum, maximum))
 
-    def divisor(self, n: int, most: int = 64) -> int:
-        return self.choices.pick([d for d in range(1, min(n, most) + 1) if n % d == 0])
+    def divisor(self, n: int, maximum: int = 64) -> int:
+        return self.choices.pick([d for d in range(1, min(n, maximum) + 1) if n % d == 0])
 
-    def width(self, x: Value, most: int = 512) -> int:
+    def width(self, x: Value, maximum: int = 512) -> int:
         """How many channels a layer of `x` may have: as many as before, half or twice as many, or any number."""
-        affordable = max(1, min(most, self.work_left // max(1, 4 * x.cells)))
+        affordable = max(1, min(maximum, self.work_left // max(1, 4 * x.cells)))
         near = [n for n in (x.channels, 2 * x.channels, -(-x.channels // 2)) if n <= affordable]
         if near and self.choices.chance(60):
             return self.choices.pick(near)
@@ -71,8 +71,8 @@ class Builder:
 
     def restore(self, snapshot: tuple[object, ...]) -> None:
         counts, self.roles, self.names, self.work, self.work_left, self.lines_left, self.cells_left = snapshot  # type: ignore
-        for held, count in zip((self.leaves, self.lines, self.values, self.fed), counts, strict=True):  # type: ignore
-            del held[count:]
+        for items, count in zip((self.leaves, self.lines, self.values, self.fed), counts, strict=True):  # type: ignore
+            del items[count:]
 
     # --- statements ---
 
@@ -128,8 +128,8 @@ class Builder:
         name = self.name(stem)
         self.spend(0, 3 * prod(dims))
         choice = self.choices.weighted((("constant", 6), ("fed", 2), ("sliced", 2)))
-        held = dims if choice == "constant" else (3, *dims)
-        leaf = Leaf(name, held, len(self.leaves), scale, 0.0, classes, steps=choice != "constant")
+        array_dims = dims if choice == "constant" else (3, *dims)
+        leaf = Leaf(name, array_dims, len(self.leaves), scale, 0.0, classes, steps=choice != "constant")
         self.leaves.append(leaf)
         if choice == "constant":
             text = f'oc.tensor(arrays["{name}"], batch_axes={batch_axes})'

@@ -138,15 +138,15 @@ def by_torch(network: Network, kind: str, shift: float = 0.0, jitter: int = 0) -
     results: dict[str, Array] = {}
     with default_dtype(dtype), shifted(shift):
         for number in range(network.STEPS):
-            here = env | arrays | {leaf.name: arrays[leaf.name][number] for leaf in network.leaves if leaf.steps}
-            exec(program, here)
-            looked_at = {name: here[name.removesuffix(".grad")] for name in network.keep}
+            names = env | arrays | {leaf.name: arrays[leaf.name][number] for leaf in network.leaves if leaf.steps}
+            exec(program, names)
+            looked_at = {name: names[name.removesuffix(".grad")] for name in network.keep}
             for name, t in looked_at.items():
                 if name.endswith(".grad") and t.requires_grad:
                     t.retain_grad()
             optimizer.zero_grad()
-            here["loss"].sum().backward()
-            results[f"loss {number}"] = as_array(here["loss"])
+            names["loss"].sum().backward()
+            results[f"loss {number}"] = as_array(names["loss"])
             for name, t in looked_at.items():
                 results[f"{name} {number}"] = as_array(gradient(t) if name.endswith(".grad") else t)
             optimizer.step()
@@ -213,8 +213,8 @@ def largest(array: Array) -> float:
     return float(np.abs(array).max(initial=0))
 
 
-def distance(one: Array, other: Array) -> float:
-    return float(np.abs(np.asarray(one, np.float64) - other).max(initial=0))
+def distance(first: Array, second: Array) -> float:
+    return float(np.abs(np.asarray(first, np.float64) - second).max(initial=0))
 
 
 def expected_by_torch(network: Network) -> Expected:
@@ -255,4 +255,4 @@ def check_network(network: Network, run_config: RunConfig, expected: Sequence[Ex
         got = compiled(network, run_config)
     except Exception as refused:
         return Failure(type(refused).__name__, f"{type(refused).__name__}: {refused}")
-    return next(filter(None, (difference(each, got, run_config.kind) for each in expected)), None)
+    return next(filter(None, (difference(expectation, got, run_config.kind) for expectation in expected)), None)

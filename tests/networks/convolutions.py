@@ -42,8 +42,8 @@ def conv(net: Builder, x: Value) -> Value | None:
     width = min(net.width(x), affordable)
     width = max(1, width // groups) * groups
     sizes = tuple(after(n, *walk, padding) for n, walk in zip(x.places, walks, strict=True))
-    made = convolved(net, x, kernel, stride, dilation, padding, groups, width, sizes)
-    return biased(net, made) if net.choices.chance(30) else made
+    result = convolved(net, x, kernel, stride, dilation, padding, groups, width, sizes)
+    return biased(net, result) if net.choices.chance(30) else result
 
 
 def chosen_axis(net: Builder, n: int, padding: str) -> Walk | None:
@@ -70,8 +70,8 @@ def convolved(
         return by_spec(net, x, k, stride, dilation, padding, groups, (width, *sizes), work)
     settings = f"stride={list(stride)}, dilation={list(dilation)}, padding='{padding}', groups={groups}"
     text = f"oc.conv{len(kernel)}d({x.name}, {k}, {settings})"
-    there = f"conv({x.name}, {k}, {settings})"
-    return net.let("h", text, there, x.form, (*sizes, width), work=work, like=x)
+    torch_code = f"conv({x.name}, {k}, {settings})"
+    return net.let("h", text, torch_code, x.form, (*sizes, width), work=work, like=x)
 
 
 def by_spec(
@@ -84,8 +84,8 @@ def by_spec(
     rows = net.rows(x)
     spec = f"{rows}|{inner}, {spaces}; kh, kw, i, {outer} => {rows}|{outer}, oh, ow"
     settings = f"stride={list(stride)}, dilation={list(dilation)}, padding='{padding}', groups={groups}"
-    there = f"conv({x.name}.movedim(-3, -1), {k}, {settings}).movedim(-1, -3)"
-    return net.let("h", f'oc.einsum("{spec}", {x.name}, {k}{names})', there, x.form, dims, work=work, like=x)
+    torch_code = f"conv({x.name}.movedim(-3, -1), {k}, {settings}).movedim(-1, -3)"
+    return net.let("h", f'oc.einsum("{spec}", {x.name}, {k}{names})', torch_code, x.form, dims, work=work, like=x)
 
 
 def conv_transpose(net: Builder, x: Value) -> Value | None:
@@ -101,8 +101,8 @@ def conv_transpose(net: Builder, x: Value) -> Value | None:
     k = net.parameter("k", [*kernel, x.channels, width], scale=(prod(kernel) * x.channels) ** -0.5)
     work = x.cells * width * prod(kernel)
     text = f"oc.conv_transpose{len(kernel)}d({x.name}, {k}, stride={list(stride)})"
-    there = f"conv_transpose({x.name}, {k}, {list(stride)})"
-    return net.let("h", text, there, x.form, (*sizes, width), work=work, like=x)
+    torch_code = f"conv_transpose({x.name}, {k}, {list(stride)})"
+    return net.let("h", text, torch_code, x.form, (*sizes, width), work=work, like=x)
 
 
 def separable(net: Builder, x: Value) -> Value | None:
@@ -116,6 +116,6 @@ def separable(net: Builder, x: Value) -> Value | None:
     spec = f"{rows}|{first}; kh, kw, c => {rows}|{last}"
     moved, back = (".movedim(-3, -1)", ".movedim(-1, -3)") if x.form == "planes" else ("", "")
     settings = f"[1, 1], [1, 1], 'same', {x.channels}"
-    there = f"conv({x.name}{moved}, {k}.unsqueeze(2), {settings}){back}"
+    torch_code = f"conv({x.name}{moved}, {k}.unsqueeze(2), {settings}){back}"
     text = f'oc.einsum("{spec}", {x.name}, {k})'
-    return net.let("h", text, there, x.form, x.dims, work=x.cells * kernel**2, like=x)
+    return net.let("h", text, torch_code, x.form, x.dims, work=x.cells * kernel**2, like=x)

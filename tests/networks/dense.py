@@ -14,8 +14,8 @@ def dense(net: Builder, x: Value, width: int | None = None, role: str = "w") -> 
         width = net.width(x, 4096 if x.form == "vector" else 512)
         if net.choices.chance(15):
             width = net.choices.pick([n for n in WIDE if n * x.cells <= net.work_left // 4] or [width])
-    made = linear(net, x, width, role)
-    return biased(net, made) if net.choices.chance(60) else made
+    result = linear(net, x, width, role)
+    return biased(net, result) if net.choices.chance(60) else result
 
 
 def linear(net: Builder, x: Value, width: int, role: str = "w") -> Value:
@@ -34,14 +34,15 @@ def linear(net: Builder, x: Value, width: int, role: str = "w") -> Value:
         spec, kernel = f"{rows}|{spaces}; o, c => {rows}|{result}", f"{w}.T"
     text = f'oc.einsum("{spec}", {x.name}, {w})'
     last = x.positions("c")[0]
-    there = f"{x.name} @ {kernel}" if last == -1 else f"({x.name}.movedim({last}, -1) @ {kernel}).movedim(-1, {last})"
-    return net.let("h", text, there, x.form, dims, work=work, like=x)
+    product = f"{x.name} @ {kernel}", f"({x.name}.movedim({last}, -1) @ {kernel}).movedim(-1, {last})"
+    torch_code = product[last != -1]
+    return net.let("h", text, torch_code, x.form, dims, work=work, like=x)
 
 
 def biased(net: Builder, x: Value) -> Value:
     is_inferred = x.form == "vector" and net.choices.chance(40)
-    b, there = channel_parameter(net, x, "b", 0.1, 0.0, is_inferred=is_inferred)
-    return net.let("h", f"{x.name} + {b}", f"{x.name} + {there}", x.form, x.dims, like=x)
+    b, torch_code = channel_parameter(net, x, "b", 0.1, 0.0, is_inferred=is_inferred)
+    return net.let("h", f"{x.name} + {b}", f"{x.name} + {torch_code}", x.form, x.dims, like=x)
 
 
 def channel_parameter(
@@ -71,10 +72,10 @@ def mixed_places(net: Builder, x: Value) -> Value | None:
     w = net.parameter("w", [n, n], scale=n**-0.5, role="mix")
     rows = net.rows(x)
     result = ", ".join("o" if a == axis else a for a in x.axes)
-    place = x.positions(axis)[0]
+    position = x.positions(axis)[0]
     text = f'oc.einsum("{rows}|{", ".join(x.axes)}; o, {axis} => {rows}|{result}", {x.name}, {w})'
-    there = f"({x.name}.movedim({place}, -1) @ {w}.T).movedim(-1, {place})"
-    return net.let("h", text, there, x.form, x.dims, work=x.cells * n, like=x)
+    torch_code = f"({x.name}.movedim({position}, -1) @ {w}.T).movedim(-1, {position})"
+    return net.let("h", text, torch_code, x.form, x.dims, work=x.cells * n, like=x)
 
 
 def contracted(net: Builder, x: Value) -> Value | None:
@@ -96,6 +97,6 @@ def bilinear(net: Builder, x: Value) -> Value | None:
     w = net.parameter("w", [x.channels, y.channels, width], scale=(x.channels * y.channels) ** -0.5)
     rows = net.rows(x)
     text = f'oc.einsum("{rows}|i; {rows}|j; i, j, o => {rows}|o", {x.name}, {y.name}, {w})'
-    there = f"torch.einsum('...i,...j,ijo->...o', {x.name}, {y.name}, {w})"
+    torch_code = f"torch.einsum('...i,...j,ijo->...o', {x.name}, {y.name}, {w})"
     work = x.cells * y.channels * width
-    return net.let("h", text, there, "vector", (width,), work=work, like=x)
+    return net.let("h", text, torch_code, "vector", (width,), work=work, like=x)

@@ -49,19 +49,19 @@ def generate(source: Choices | Random) -> Network:
 
 
 def inputs(net: Builder) -> list[Value]:
-    made = [image_or_other(net)]
+    values = [image_or_other(net)]
     if net.choices.chance(20):
-        made.append(image_or_other(net))
-    return made
+        values.append(image_or_other(net))
+    return values
 
 
 def image_or_other(net: Builder) -> Value:
     return net.choices.weighted(((vector, 3), (sequence, 2), (embedded, 3), (image, 5)))(net)
 
 
-def limit(net: Builder, most: int) -> int:
+def limit(net: Builder, maximum: int) -> int:
     """How many cells of one element of the batch are cheap enough."""
-    return max(1, min(most, net.work_left // (16 * net.batch), net.value_cells // (3 * net.batch)))
+    return max(1, min(maximum, net.work_left // (16 * net.batch), net.value_cells // (3 * net.batch)))
 
 
 def vector(net: Builder) -> Value:
@@ -76,10 +76,10 @@ def sequence(net: Builder) -> Value:
 
 def image(net: Builder) -> Value:
     side = net.size(int(limit(net, 64 * 64) ** 0.5))
-    other = side if net.choices.chance(60) else net.size(max(1, min(64, limit(net, 64 * 64) // side)))
-    channels = net.size(max(1, min(512, limit(net, 10**6) // (side * other))))
+    width = side if net.choices.chance(60) else net.size(max(1, min(64, limit(net, 64 * 64) // side)))
+    channels = net.size(max(1, min(512, limit(net, 10**6) // (side * width))))
     channels = min(channels, 3) if net.choices.chance(50) else channels
-    return given(net, "image", (side, other, channels))
+    return given(net, "image", (side, width, channels))
 
 
 def given(net: Builder, form: str, dims: tuple[int, ...]) -> Value:
@@ -117,13 +117,13 @@ def body(net: Builder, ends: list[Value], lines: int) -> list[Value]:
             if not net.choices.chance(92):
                 break
             at = net.choices.integer(len(ends))
-            made = one_more(net, ends[at])
-            if made is None:
+            value = one_more(net, ends[at])
+            if value is None:
                 break
             if net.choices.chance(8) and len(ends) < 3:
-                ends.append(made)
+                ends.append(value)
             else:
-                ends[at] = made
+                ends[at] = value
     return ends
 
 
@@ -132,14 +132,14 @@ def one_more(net: Builder, x: Value) -> Value | None:
     for _ in range(TRIES):
         if net.depth < MAX_DEPTH and net.choices.chance(25):
             around = net.choices.weighted(AROUND)
-            made = tried(net, partial(around, net, x, path))
+            value = tried(net, partial(around, net, x, path))
         elif net.choices.chance(8):
-            made = tried(net, partial(skipped, net, x))
+            value = tried(net, partial(skipped, net, x))
         else:
             layer = net.choices.weighted(LAYERS)
-            made = tried(net, partial(layer, net, x))
-        if made is not None:
-            return made
+            value = tried(net, partial(layer, net, x))
+        if value is not None:
+            return value
     return None
 
 
@@ -147,20 +147,20 @@ def path(net: Builder, x: Value) -> Value:
     """A few layers inside a block."""
     for _ in range(3):
         with net.choices.span():
-            made = one_more(net, x) if net.choices.chance(70) else None
-            if made is None:
+            value = one_more(net, x) if net.choices.chance(70) else None
+            if value is None:
                 break
-            x = made
+            x = value
     return x
 
 
 def skipped(net: Builder, x: Value) -> Value | None:
     """`x` joined with something from long before."""
     alike = [v for v in net.values if v.form == x.form and v.batch == x.batch and v.name != x.name]
-    found = [v for v in alike if v.places == x.places]
-    if not found:
+    same_shape = [v for v in alike if v.places == x.places]
+    if not same_shape:
         return None
-    y = net.choices.pick(found)
+    y = net.choices.pick(same_shape)
     if net.choices.chance(40):
         return blocks.joined_by_channels(net, [x, y])
     if x.shape == y.shape and net.choices.chance(30):
@@ -176,11 +176,11 @@ def finished(net: Builder, ends: list[Value]) -> Network:
     terms = [tried(net, partial(losses.head, net, x)) or losses.mean_square(x) for x in ends]
     if not any(leaf.learned for leaf in net.leaves):
         w = net.parameter("w", [], mean=1.0)
-        terms = [(f"{w} * {text}", f"{w} * {there}") for text, there in terms]
+        terms = [(f"{w} * {text}", f"{w} * {torch_code}") for text, torch_code in terms]
     for _ in range(2):
         if net.choices.chance(20):
             terms.append(losses.penalty(net, [leaf.name for leaf in net.leaves if leaf.learned]))
-    total = " + ".join(text for text, _ in terms), " + ".join(there for _, there in terms)
+    total = " + ".join(text for text, _ in terms), " + ".join(torch_code for _, torch_code in terms)
     net.add(Line("loss", f"loss = {total[0]}", f"loss = {total[1]}"))
     lines = needed(net.lines)
     names = {line.name for line in lines}
@@ -195,12 +195,12 @@ def finished(net: Builder, ends: list[Value]) -> Network:
 
 def needed(lines: list[Line]) -> list[Line]:
     """Those that the last one depends on."""
-    names, found = set(lines[-1].words), [lines[-1]]
+    names, wanted = set(lines[-1].words), [lines[-1]]
     for line in reversed(lines[:-1]):
         if line.name in names:
             names |= line.words
-            found.append(line)
-    return found[::-1]
+            wanted.append(line)
+    return wanted[::-1]
 
 
 def kept(net: Builder, leaves: Sequence[Leaf], lines: Sequence[Line]) -> tuple[str, ...]:

@@ -16,27 +16,27 @@ Term = tuple[str, str]  # in both languages
 def head(net: Builder, x: Value) -> Term:
     """A loss of one value."""
     if x.form != "vector" and net.choices.chance(60):
-        ways = (pool_places, flattened, last_step, attention_pool)
-        x = next((v for v in (choice(net, x) for choice in net.choices.pick((ways, ways[2:] + ways[:2]))) if v), x)
+        kinds = (pool_places, flattened, last_step, attention_pool)
+        x = next((v for v in (choice(net, x) for choice in net.choices.pick((kinds, kinds[2:] + kinds[:2]))) if v), x)
     elif x.form == "sequence":
         x = as_steps(net, x) or x
     elif x.form == "image" and net.choices.chance(50):
         spec = "b|h, w, c => b, h, w|c"
         x = net.let("h", f'oc.einsum("{spec}", {x.name})', x.name, "vector", x.dims[2:], batch=x.shape[:3])
     if x.form == "vector":
-        ways = ((classes, 5), (distribution, 1), (distance, 3), (contrast, 1), (hinge, 1))
-        return net.choices.weighted(ways)(net, x)
+        kinds = ((classes, 5), (distribution, 1), (distance, 3), (contrast, 1), (hinge, 1))
+        return net.choices.weighted(kinds)(net, x)
     return distance(net, x)
 
 
-def closed(net: Builder, text: str, there: str, shape: tuple[int, ...]) -> Term:
+def closed(net: Builder, text: str, torch_code: str, shape: tuple[int, ...]) -> Term:
     """The mean or the sum of the loss of each cell."""
     if net.choices.chance(75):
-        return f"({text}).mean()", f"({there}).mean()"
+        return f"({text}).mean()", f"({torch_code}).mean()"
     cells = 1
     for n in shape:
         cells *= n
-    return f"({text}).sum() / {cells}", f"({there}).sum() / {cells}"
+    return f"({text}).sum() / {cells}", f"({torch_code}).sum() / {cells}"
 
 
 def classes(net: Builder, x: Value) -> Term:
@@ -51,18 +51,18 @@ def classes(net: Builder, x: Value) -> Term:
         width = net.size(max(2, min(1025, net.work_left // max(1, 2 * x.cells))), 2)
         logits = biased(net, linear(net, x, width))
     ids = net.data("ids", x.batch, len(x.batch), classes=width)
-    there = f"entropy({logits.name}, {ids})"
+    torch_code = f"entropy({logits.name}, {ids})"
     if net.choices.chance(70):
-        return closed(net, f"oc.cross_entropy({logits.name}, {ids})", there, x.batch)
-    return closed(net, f"-oc.pick(oc.log_softmax({logits.name}), {ids})", there, x.batch)
+        return closed(net, f"oc.cross_entropy({logits.name}, {ids})", torch_code, x.batch)
+    return closed(net, f"-oc.pick(oc.log_softmax({logits.name}), {ids})", torch_code, x.batch)
 
 
 def distribution(net: Builder, x: Value) -> Term:
     """Cross entropy with a distribution."""
     target = net.data("target", x.shape, len(x.batch))
     text = f"oc.cross_entropy({x.name}, oc.softmax({target}))"
-    there = f"-({target}.softmax(-1) * {x.name}.log_softmax(-1)).sum(-1)"
-    return closed(net, text, there, x.batch)
+    torch_code = f"-({target}.softmax(-1) * {x.name}.log_softmax(-1)).sum(-1)"
+    return closed(net, text, torch_code, x.batch)
 
 
 def distance(net: Builder, x: Value) -> Term:
@@ -70,13 +70,13 @@ def distance(net: Builder, x: Value) -> Term:
     target = net.data("target", x.shape, len(x.batch))
     off = net.let("d", f"{x.name} - {target}", f"{x.name} - {target}", x.form, x.dims, like=x)
     d = off.name
-    ways = (
+    kinds = (
         (f"{d} ** 2", f"{d} ** 2"), (f"{d} * {d}", f"{d} * {d}"), (f"oc.abs({d})", f"absolute({d})"),
         (f"oc.where(oc.abs({d}) < 1, 0.5 * {d} * {d}, oc.abs({d}) - 0.5)",
          f"F.huber_loss({d}, torch.zeros_like({d}), reduction='none')"),
         (f"oc.sqrt({d} * {d} + 0.01)", f"torch.sqrt({d} ** 2 + 0.01)"),
     )  # fmt: skip
-    return closed(net, *net.choices.pick(ways), x.shape)
+    return closed(net, *net.choices.pick(kinds), x.shape)
 
 
 def contrast(net: Builder, x: Value) -> Term:
@@ -84,11 +84,11 @@ def contrast(net: Builder, x: Value) -> Term:
     if len(x.batch) > 1 or x.batch[0] > 512:
         return distance(net, x)
     x = cosine(net, x) or x
-    other = biased(net, linear(net, x, x.channels))
-    text = f'oc.einsum("b|c; a|c => b|a", {x.name}, {other.name})'
+    projected = biased(net, linear(net, x, x.channels))
+    text = f'oc.einsum("b|c; a|c => b|a", {x.name}, {projected.name})'
     n = x.batch[0]
-    there = f"{x.name} @ {other.name}.T"
-    pairs = net.let("s", text, there, "vector", (n,), work=n * x.cells, like=x)
+    torch_code = f"{x.name} @ {projected.name}.T"
+    pairs = net.let("s", text, torch_code, "vector", (n,), work=n * x.cells, like=x)
     ids = f"pairs_{pairs.name}"
     net.constant(ids, f'oc.tensor(np.arange({n}, dtype="int32"), batch_axes=1)', f"torch.arange({n})")
     return closed(net, f"oc.cross_entropy({pairs.name}, {ids})", f"entropy({pairs.name}, {ids})", x.batch)

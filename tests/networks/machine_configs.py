@@ -21,11 +21,11 @@ SMALL = Cpu(l2=CacheLevel(1 << 14, 4, 16, 48), l3=CacheLevel(1 << 18, 4, 64, 16)
 MEDIUM = Cpu(l2=CacheLevel(1 << 18, 8, 16, 48), l3=CacheLevel(1 << 21, 8, 64, 16))
 
 MACHINES: dict[str, Callable[[Capabilities], Capabilities]] = {
-    "here": lambda given: given,
-    "small caches": lambda given: replace(given, cpu=SMALL),
-    "vectors of 16 bytes": lambda given: replace(given, vector_bytes=16, vector_registers=16),
-    "vectors of 32 bytes": lambda given: replace(given, vector_bytes=32, vector_registers=16, cpu=MEDIUM),
-    "online softmax": lambda given: replace(given, wants_online_softmax=True),
+    "here": lambda host: host,
+    "small caches": lambda host: replace(host, cpu=SMALL),
+    "vectors of 16 bytes": lambda host: replace(host, vector_bytes=16, vector_registers=16),
+    "vectors of 32 bytes": lambda host: replace(host, vector_bytes=32, vector_registers=16, cpu=MEDIUM),
+    "online softmax": lambda host: replace(host, wants_online_softmax=True),
 }
 
 Thresholds = Mapping[str, object]

@@ -56,7 +56,7 @@ def difference(net: Builder, x: Value, y: Value) -> Value:
     return net.let("d", f"{x.name} - {y.name}", f"{x.name} - {y.name}", x.form, x.dims, like=x)
 
 
-def statistic(net: Builder, x: Value, call: str, there: str, over: str) -> Value:
+def statistic(net: Builder, x: Value, call: str, torch_code: str, over: str) -> Value:
     """One number for each cell of the axes that are not in `over`; axes that are stay as ones where others follow."""
     batch, kept_batch = axes(x), "" if "b" in over else axes(x)
     if "b" not in over and net.choices.chance(50):
@@ -64,21 +64,21 @@ def statistic(net: Builder, x: Value, call: str, there: str, over: str) -> Value
     kept = ["0" if axis in over else axis for axis in x.axes]
     dims = [1 if axis in over else n for axis, n in zip(x.axes, x.dims, strict=True)]
     spec = f"{batch}|{', '.join(x.axes)} => {kept_batch}|{', '.join(kept)}"
-    text = f"{there}{x.positions(over)}, keepdim=True)"
+    text = f"{torch_code}{x.positions(over)}, keepdim=True)"
     text = f"{text}.reshape({dims})" if "b" in over else text
     return net.let("m", f'{call}("{spec}")', text, x.form, tuple(dims), batch=() if "b" in over else x.batch)
 
 
-def affine(net: Builder, x: Value, text: str, there: str) -> Value:
+def affine(net: Builder, x: Value, text: str, torch_code: str) -> Value:
     choice = net.choices.integer(3)
     if choice == 0:
-        return net.let("h", text, there, x.form, x.dims, like=x)
-    g, g_there = channel_parameter(net, x, "g", 0.2, 1.0)
-    text, there = f"{text} * {g}", f"{there} * {g_there}"
+        return net.let("h", text, torch_code, x.form, x.dims, like=x)
+    g, g_torch = channel_parameter(net, x, "g", 0.2, 1.0)
+    text, torch_code = f"{text} * {g}", f"{torch_code} * {g_torch}"
     if choice == 2:
-        b, b_there = channel_parameter(net, x, "b", 0.1, 0.0)
-        text, there = f"{text} + {b}", f"{there} + {b_there}"
-    return net.let("h", text, there, x.form, x.dims, like=x)
+        b, b_torch = channel_parameter(net, x, "b", 0.1, 0.0)
+        text, torch_code = f"{text} + {b}", f"{torch_code} + {b_torch}"
+    return net.let("h", text, torch_code, x.form, x.dims, like=x)
 
 
 def rms_norm(net: Builder, x: Value) -> Value:
@@ -109,8 +109,8 @@ def group_norm(net: Builder, x: Value) -> Value | None:
         "m", f'({d} * {d}).mean("{spec}")', f"({d} ** 2).mean({over}, keepdim=True)", "grouped", dims_kept, like=x
     )
     text = f"{d} * oc.recip_sqrt({var.name} + {EPS})"
-    there = f"{d} * torch.rsqrt({var.name} + {EPS})"
-    scaled = net.let("p", text, there, "grouped", dims, like=x)
+    torch_code = f"{d} * torch.rsqrt({var.name} + {EPS})"
+    scaled = net.let("p", text, torch_code, "grouped", dims, like=x)
     merged = f'oc.einsum("{rows}|{spaces}g, c => {rows}|{spaces}(g c)", {scaled.name})'
     return affine(net, x, merged, f"{scaled.name}.flatten(-2)")
 

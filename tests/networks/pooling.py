@@ -27,8 +27,8 @@ def pool(net: Builder, x: Value) -> Value | None:
 
 def window(net: Builder, n: int, padding: str) -> tuple[int, int] | None:
     if padding == "same":
-        made = chosen_axis(net, n, "same")
-        return None if made is None else made[:2]
+        axis = chosen_axis(net, n, "same")
+        return None if axis is None else axis[:2]
     fitting = [(k, s) for k, s in WINDOWS if k <= n and (n - k) % s == 0]
     return net.choices.pick(fitting) if fitting else None
 
@@ -43,16 +43,16 @@ def pool_blocks(net: Builder, x: Value) -> Value | None:
     rows, kind = net.rows(x), net.choices.pick(("mean", "max", "sum"))
     sizes = ", ".join(f"{a}2={n}" for a, n in zip(names, blocks, strict=True))
     spec = f"{rows}|{', '.join(split.get(a, a) for a in x.axes)} => {rows}|{', '.join(x.axes)}"
-    held, places = x.name, []
+    unflattened, split_axes = x.name, []
     for a, n in zip(reversed(names), reversed(blocks), strict=True):
         axis = x.positions(a)[0]  # later axes have been split already
-        axis -= len(places) if axis + 1 < 0 else 0
-        held, places = f"{held}.unflatten({axis}, (-1, {n}))", [*places, axis]
+        axis -= len(split_axes) if axis + 1 < 0 else 0
+        unflattened, split_axes = f"{unflattened}.unflatten({axis}, (-1, {n}))", [*split_axes, axis]
     dims = dict(zip(names, (n // b for n, b in zip(x.places, blocks, strict=True)), strict=True))
     after_split = tuple(dims.get(a, x.channels) for a in x.axes)
     over = block_axes(x, names)
-    there = f"greatest({held}, {over})" if kind == "max" else f"{held}.{kind}({over})"
-    return net.let("h", f'{x.name}.{kind}("{spec}", {sizes})', there, x.form, after_split, like=x)
+    torch_code = f"greatest({unflattened}, {over})" if kind == "max" else f"{unflattened}.{kind}({over})"
+    return net.let("h", f'{x.name}.{kind}("{spec}", {sizes})', torch_code, x.form, after_split, like=x)
 
 
 def block_axes(x: Value, names: list[str]) -> tuple[int, ...]:
@@ -68,8 +68,8 @@ def pool_places(net: Builder, x: Value) -> Value | None:
     kind = net.choices.weighted((("mean", 5), ("max", 2), ("sum", 1)))
     rows, over = net.rows(x), x.positions("thw")
     text = f'{x.name}.{kind}("{rows}|{", ".join(x.axes)} => {rows}|c")'
-    there = f"greatest({x.name}, {over})" if kind == "max" else f"{x.name}.{kind}({over})"
-    return net.let("h", text, there, "vector", (x.channels,), like=x)
+    torch_code = f"greatest({x.name}, {over})" if kind == "max" else f"{x.name}.{kind}({over})"
+    return net.let("h", text, torch_code, "vector", (x.channels,), like=x)
 
 
 def pool_time(net: Builder, x: Value) -> Value | None:
@@ -77,8 +77,8 @@ def pool_time(net: Builder, x: Value) -> Value | None:
     if len(x.batch) != 2 or x.form != "vector":
         return None
     kind = net.choices.pick(("mean", "max"))
-    there = f"greatest({x.name}, (1,))" if kind == "max" else f"{x.name}.mean(1)"
-    return net.let("h", f'{x.name}.{kind}("b, t|c => b|c")', there, "vector", x.dims)
+    torch_code = f"greatest({x.name}, (1,))" if kind == "max" else f"{x.name}.mean(1)"
+    return net.let("h", f'{x.name}.{kind}("b, t|c => b|c")', torch_code, "vector", x.dims)
 
 
 def last_step(net: Builder, x: Value) -> Value | None:
@@ -100,5 +100,5 @@ def attention_pool(net: Builder, x: Value) -> Value | None:
     scores = net.let("s", text, f"{x.name} @ {w}", "scores", x.dims[:1], work=x.cells, like=x)
     shares = net.let("p", f"oc.softmax({scores.name})", f"{scores.name}.softmax(-1)", "scores", x.dims[:1], like=x)
     text = f'oc.einsum("{rows}|t; {rows}|t, c => {rows}|c", {shares.name}, {x.name})'
-    there = f"torch.einsum('...t,...tc->...c', {shares.name}, {x.name})"
-    return net.let("h", text, there, "vector", (x.channels,), work=x.cells, like=x)
+    torch_code = f"torch.einsum('...t,...tc->...c', {shares.name}, {x.name})"
+    return net.let("h", text, torch_code, "vector", (x.channels,), work=x.cells, like=x)

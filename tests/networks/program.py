@@ -81,8 +81,8 @@ class Leaf:
         return f"normal({self.number}, {self.dims}, {self.scale}, {self.mean}).astype(kind)"
 
     def array(self, kind: str) -> Array:
-        made: Array = eval(self.text, {"kind": kind, "normal": normal, "integers": integers})
-        return made
+        array: Array = eval(self.text, {"kind": kind, "normal": normal, "integers": integers})
+        return array
 
 
 def normal(number: int, dims: Dims, scale: float, mean: float) -> Array:
@@ -135,8 +135,8 @@ class Network:
 
     @property
     def ocannl(self) -> str:
-        asked = "; {0}.dims" if self.asks else ""
-        return "\n".join(line.ocannl + (asked.format(line.name) if line.torch else "") for line in self.lines)
+        shape_request = "; {0}.dims" if self.asks else ""
+        return "\n".join(line.ocannl + (shape_request.format(line.name) if line.torch else "") for line in self.lines)
 
     @property
     def torch(self) -> str:
@@ -144,11 +144,11 @@ class Network:
 
     def script(self, kind: str, backend: str, threads: int) -> str:
         """A complete program that trains the network in both languages and prints how far they are apart."""
-        held = "\n".join(f'    "{leaf.name}": {leaf.text},' for leaf in self.leaves)
+        entries = "\n".join(f'    "{leaf.name}": {leaf.text},' for leaf in self.leaves)
         stepwise = tuple(leaf.name for leaf in self.leaves if leaf.steps)
         draws, functions = (inspect.getsource(f) for f in (normal, integers)), functions_in(self.torch)
         return _SCRIPT.format(
-            kind=kind, arrays=held, draws="\n\n".join(draws), learned=self.learned, stepwise=stepwise, fed=self.fed,
+            kind=kind, arrays=entries, draws="\n\n".join(draws), learned=self.learned, stepwise=stepwise, fed=self.fed,
             keep=self.keep, ocannl=indented(self.ocannl), optimizer=self.optimizer, backend=backend, threads=threads,
             call="n=number" if self.is_sliced else "", steps=self.STEPS, functions="\n\n".join(functions),
             torch=indented(self.torch), torch_optimizer=self.torch_optimizer,
@@ -164,8 +164,8 @@ def functions_in(text: str) -> list[str]:
     called: set[str] = set()
     waiting = [text]
     while waiting:
-        words = set(re.findall(r"\w+(?=\()", waiting.pop()))
-        for name in words & set(torch_layers.FUNCTIONS) - called:
+        calls = set(re.findall(r"\w+(?=\()", waiting.pop()))
+        for name in calls & set(torch_layers.FUNCTIONS) - called:
             called.add(name)
             waiting.append(inspect.getsource(getattr(torch_layers, name)))
     return [inspect.getsource(getattr(torch_layers, name)) for name in torch_layers.FUNCTIONS if name in called]

@@ -52,9 +52,9 @@ def simple(net: Builder, x: Value, inputs: list[Value], width: int) -> list[Valu
     states, h = [], start(net, x, width)
     for value in inputs:
         text = f"{w} @ {value.name} + {u} @ {h.name} + {b}"
-        there = f"{value.name} @ {w}.T + {h.name} @ {u}.T + {b}"
+        torch_code = f"{value.name} @ {w}.T + {h.name} @ {u}.T + {b}"
         work = x.batch[0] * width * (x.channels + width)
-        h = net.let("h", f"oc.tanh({text})", f"torch.tanh({there})", "vector", (width,), work=work, like=x)
+        h = net.let("h", f"oc.tanh({text})", f"torch.tanh({torch_code})", "vector", (width,), work=work, like=x)
         states.append(h)
     return states
 
@@ -68,13 +68,13 @@ def gru(net: Builder, x: Value, inputs: list[Value], width: int) -> list[Value]:
         gates = []
         for w, u, b in (update, reset):
             text = f"oc.sigmoid({w} @ {value.name} + {u} @ {h.name} + {b})"
-            there = f"torch.sigmoid({value.name} @ {w}.T + {h.name} @ {u}.T + {b})"
-            gates.append(net.let("z", text, there, "vector", (width,), work=work, like=x))
+            torch_code = f"torch.sigmoid({value.name} @ {w}.T + {h.name} @ {u}.T + {b})"
+            gates.append(net.let("z", text, torch_code, "vector", (width,), work=work, like=x))
         z, r = gates
         w, u, b = new
         text = f"oc.tanh({w} @ {value.name} + {u} @ ({r.name} * {h.name}) + {b})"
-        there = f"torch.tanh({value.name} @ {w}.T + ({r.name} * {h.name}) @ {u}.T + {b})"
-        n = net.let("n", text, there, "vector", (width,), work=work, like=x)
+        torch_code = f"torch.tanh({value.name} @ {w}.T + ({r.name} * {h.name}) @ {u}.T + {b})"
+        n = net.let("n", text, torch_code, "vector", (width,), work=work, like=x)
         text = f"(1 - {z.name}) * {n.name} + {z.name} * {h.name}"
         h = net.let("h", text, text, "vector", (width,), like=x)
         states.append(h)
@@ -88,8 +88,8 @@ def lstm(net: Builder, x: Value, inputs: list[Value], width: int) -> list[Value]
     work = x.batch[0] * 4 * width * (x.channels + width)
     for value in inputs:
         text = f"{w} @ {value.name} + {u} @ {h.name} + {b}"
-        there = f"{value.name} @ {w}.T + {h.name} @ {u}.T + {b}"
-        together = net.let("z", text, there, "vector", (4 * width,), work=work, like=x)
+        torch_code = f"{value.name} @ {w}.T + {h.name} @ {u}.T + {b}"
+        together = net.let("z", text, torch_code, "vector", (4 * width,), work=work, like=x)
         text = f'oc.einsum("...|(g c) => ...|g, c", {together.name}, g=4)'
         split = net.let("z", text, f"{together.name}.unflatten(-1, (4, {width}))", "gates", (4, width), like=x)
         gates = [

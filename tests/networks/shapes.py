@@ -25,8 +25,9 @@ def patches(net: Builder, x: Value) -> Value | None:
     a, b = net.divisor(x.dims[0], 8), net.divisor(x.dims[1], 8)
     h, w, rows = x.dims[0] // a, x.dims[1] // b, net.rows(x)
     text = f'oc.einsum("{rows}|(h p), (w q), c => {rows}|(h w), (p q c)", {x.name}, p={a}, q={b})'
-    there = f"{x.name}.reshape(-1, {h}, {a}, {w}, {b}, {x.channels}).permute(0, 1, 3, 2, 4, 5).flatten(3).flatten(1, 2)"
-    return net.let("h", text, there, "sequence", (h * w, a * b * x.channels), like=x)
+    blocks = f"{x.name}.reshape(-1, {h}, {a}, {w}, {b}, {x.channels})"
+    torch_code = f"{blocks}.permute(0, 1, 3, 2, 4, 5).flatten(3).flatten(1, 2)"
+    return net.let("h", text, torch_code, "sequence", (h * w, a * b * x.channels), like=x)
 
 
 def as_image(net: Builder, x: Value) -> Value | None:
@@ -93,8 +94,8 @@ def cut(net: Builder, x: Value) -> Value | None:
     is_first = net.choices.chance(50)
     parts = f"{axis}^r" if is_first else f"r^{axis}"
     spec = f"{rows}|{', '.join(parts if a == axis else a for a in x.axes)} => {rows}|{names}"
-    there = f"{x.name}.narrow({at}, {0 if is_first else n - size}, {size})"
-    return net.let("h", f'oc.concat("{spec}", {x.name}, {axis}={size})', there, x.form, dims, like=x)
+    torch_code = f"{x.name}.narrow({at}, {0 if is_first else n - size}, {size})"
+    return net.let("h", f'oc.concat("{spec}", {x.name}, {axis}={size})', torch_code, x.form, dims, like=x)
 
 
 def extended(net: Builder, x: Value) -> Value | None:
@@ -120,8 +121,8 @@ def repeated(net: Builder, x: Value) -> Value | None:
     merged = ", ".join(f"({a} {a}2)" for a in names)
     sizes = ", ".join(f"{a}2={factor}" for a in names)
     text = f'oc.einsum("{rows}|{", ".join(names)}, c => {rows}|{merged}, c", {x.name}, {sizes})'
-    there = x.name + "".join(f".repeat_interleave({factor}, {x.positions(a)[0]})" for a in names)
-    return net.let("h", text, there, x.form, (*(factor * n for n in x.places), x.channels), like=x)
+    torch_code = x.name + "".join(f".repeat_interleave({factor}, {x.positions(a)[0]})" for a in names)
+    return net.let("h", text, torch_code, x.form, (*(factor * n for n in x.places), x.channels), like=x)
 
 
 def shuffled(net: Builder, x: Value) -> Value | None:
@@ -131,8 +132,8 @@ def shuffled(net: Builder, x: Value) -> Value | None:
     h, w, c = x.dims
     text = f'oc.einsum("...|h, w, (p q c) => ...|(h p), (w q), c", {x.name}, p=2, q=2)'
     split = f"{x.name}.reshape(-1, {h}, {w}, 2, 2, {c // 4}).permute(0, 1, 3, 2, 4, 5)"
-    there = f"{split}.reshape(-1, {2 * h}, {2 * w}, {c // 4})"
-    return net.let("h", text, there, "image", (2 * h, 2 * w, c // 4), like=x)
+    torch_code = f"{split}.reshape(-1, {2 * h}, {2 * w}, {c // 4})"
+    return net.let("h", text, torch_code, "image", (2 * h, 2 * w, c // 4), like=x)
 
 
 def flipped(net: Builder, x: Value) -> Value | None:

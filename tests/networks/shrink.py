@@ -23,10 +23,10 @@ def shrunk(drawn: list[int], fails: Failing, seconds: float) -> Network:
         for candidate in _candidates(best):
             if monotonic() >= end:
                 break
-            made = Choices(candidate)
-            smaller = generate(made)
-            if _size(made) < _size(best) and fails(smaller):
-                best, network, progress = made, smaller, True
+            choices = Choices(candidate)
+            smaller = generate(choices)
+            if _size(choices) < _size(best) and fails(smaller):
+                best, network, progress = choices, smaller, True
                 break
     return network
 

@@ -56,10 +56,10 @@ def larger(x: T, y: T) -> T:
 
 def greatest(x: T, axes: Sequence[int]) -> T:
     """The largest cell; cells that tie share its gradient."""
-    most = x.detach().amax(axes, keepdim=True)
-    ties = (x.detach() >= most - abs(SHIFT) * x.detach().abs().amax()).to(x.dtype)
+    largest = x.detach().amax(axes, keepdim=True)
+    ties = (x.detach() >= largest - abs(SHIFT) * x.detach().abs().amax()).to(x.dtype)
     shared = (x * ties).sum(axes) / ties.sum(axes)
-    return shared + (most.squeeze(tuple(axes)) - shared.detach() if SHIFT else 0.0)
+    return shared + (largest.squeeze(tuple(axes)) - shared.detach() if SHIFT else 0.0)
 
 
 def variance(x: T, axes: Sequence[int], keepdim: bool) -> T:
@@ -92,15 +92,15 @@ def conv(
     first, k = x.flatten(0, -space - 2).movedim(-1, 1), kernel.permute(-1, -2, *range(space)).contiguous()
     if padding == "same":
         first = padded(first, kernel.shape[:space], stride, dilation, 0.0)
-    made = getattr(F, f"conv{space}d")(first, k, stride=stride, dilation=dilation, groups=groups)
-    return made.movedim(1, -1).unflatten(0, x.shape[: -space - 1])
+    result = getattr(F, f"conv{space}d")(first, k, stride=stride, dilation=dilation, groups=groups)
+    return result.movedim(1, -1).unflatten(0, x.shape[: -space - 1])
 
 
 def conv_transpose(x: T, kernel: T, stride: Sequence[int]) -> T:
     space = len(stride)
     first, k = x.flatten(0, -space - 2).movedim(-1, 1), kernel.permute(-2, -1, *range(space)).contiguous()
-    made = getattr(F, f"conv_transpose{space}d")(first, k, stride=stride)
-    return made.movedim(1, -1).unflatten(0, x.shape[: -space - 1])
+    result = getattr(F, f"conv_transpose{space}d")(first, k, stride=stride)
+    return result.movedim(1, -1).unflatten(0, x.shape[: -space - 1])
 
 
 def windows(x: T, window: Sequence[int], stride: Sequence[int], padding: str, fill: float) -> T:
@@ -117,8 +117,8 @@ def windows(x: T, window: Sequence[int], stride: Sequence[int], padding: str, fi
 def max_pool(x: T, window: Sequence[int], stride: Sequence[int], padding: str = "none") -> T:
     space = len(stride)
     seen = windows(x, window, stride, padding, -torch.inf)
-    most = greatest(torch.where(torch.isinf(seen), x.detach().amin() - 1, seen), tuple(range(-space, 0)))
-    return most.unflatten(0, x.shape[: -space - 1])
+    largest = greatest(torch.where(torch.isinf(seen), x.detach().amin() - 1, seen), tuple(range(-space, 0)))
+    return largest.unflatten(0, x.shape[: -space - 1])
 
 
 def avg_pool(x: T, window: Sequence[int], stride: Sequence[int], padding: str = "none") -> T:

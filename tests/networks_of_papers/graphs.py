@@ -75,8 +75,8 @@ def clouds(count, points):
     """Ellipsoids of several sizes and places: normalization over alike examples would magnify rounding errors."""
 
     def draw(rng):
-        size, place = rng.uniform(0.1, 1, (count, 1, 3)), rng.normal(size=(count, 1, 3))
-        return (size * rng.normal(size=(count, points, 3)) + place).astype("float32")
+        size, center = rng.uniform(0.1, 1, (count, 1, 3)), rng.normal(size=(count, 1, 3))
+        return (size * rng.normal(size=(count, points, 3)) + center).astype("float32")
 
     return Input(draw, 2)
 

@@ -72,19 +72,19 @@ def gru_cell(x, h):
     """`x` is what the cell reads, maybe of several parts."""
     w, u = oc.param(he(x.dims[-1]), o=[3, UNITS]), oc.param(he(UNITS), o=[2, UNITS])
     candidate = oc.param(he(UNITS), o=[UNITS])
-    given, kept = w @ x + oc.param("b", oc.normal(std=0.1), o=[3, UNITS]), u @ h
+    inputs, kept = w @ x + oc.param("b", oc.normal(std=0.1), o=[3, UNITS]), u @ h
     reset, update = (
-        oc.sigmoid(oc.einsum(f"...|{n}h => ...|h", given) + oc.einsum(f"...|{n}h => ...|h", kept)) for n in range(2)
+        oc.sigmoid(oc.einsum(f"...|{n}h => ...|h", inputs) + oc.einsum(f"...|{n}h => ...|h", kept)) for n in range(2)
     )
-    new = oc.tanh(oc.einsum("...|2h => ...|h", given) + candidate @ (reset * h))
+    new = oc.tanh(oc.einsum("...|2h => ...|h", inputs) + candidate @ (reset * h))
     return (1 - update) * h + update * new
 
 
 def t_gru_cell(x, h, w):
-    given = torch.einsum("ghi,bi->gbh", w["w"], x) + w["b"][:, None]
+    inputs = torch.einsum("ghi,bi->gbh", w["w"], x) + w["b"][:, None]
     kept = torch.einsum("ghi,bi->gbh", w["u"], h)
-    reset, update = torch.sigmoid(given[0] + kept[0]), torch.sigmoid(given[1] + kept[1])
-    return (1 - update) * h + update * torch.tanh(given[2] + (reset * h) @ w["candidate"].T)
+    reset, update = torch.sigmoid(inputs[0] + kept[0]), torch.sigmoid(inputs[1] + kept[1])
+    return (1 - update) * h + update * torch.tanh(inputs[2] + (reset * h) @ w["candidate"].T)
 
 
 @network(seconds=234, learning_rate=0.05, x=ids(LEXICON, SOURCE, 4), y=ids(LEXICON, TARGET + 1, 4))

@@ -82,7 +82,7 @@ def ids(count: int, *dims: int, batch_axes: int | None = None) -> Input:
 
 def arrays_of(network: Network) -> dict[str, Array]:
     rng = np.random.default_rng(7)
-    return {name: each.draw(rng) for name, each in network.inputs.items()}
+    return {name: operand.draw(rng) for name, operand in network.inputs.items()}
 
 
 # --- in a context ----------------------------------------------------------------------------------------------------

@@ -72,8 +72,8 @@ def googlenet():
 
     @oc.op
     def inception(x, *, channels):
-        one, three_reduced, three, five_reduced, five, pool = channels
-        a = same_conv(x, channels=one, window=1)
+        single, three_reduced, three, five_reduced, five, pool = channels
+        a = same_conv(x, channels=single, window=1)
         b = same_conv(same_conv(x, channels=three_reduced, window=1), channels=three, window=3)
         c = same_conv(same_conv(x, channels=five_reduced, window=1), channels=five, window=5)
         d = same_conv(oc.max_pool2d(x, 3, stride=1, padding="same"), channels=pool, window=1)

@@ -73,8 +73,8 @@ def transformer():
         h = table.take(x) * WIDTH**0.5 + oc.tensor(positions(24), batch_axes=1)
         for _ in range(2):
             h = encoder_layer(h, mask=mask)
-        memory, given = h, oc.concat("b,t^1| => b,t|", y)
-        h = table.take(given) * WIDTH**0.5 + oc.tensor(positions(20), batch_axes=1)
+        memory, shifted = h, oc.concat("b,t^1| => b,t|", y)
+        h = table.take(shifted) * WIDTH**0.5 + oc.tensor(positions(20), batch_axes=1)
         for _ in range(2):
             h = decoder_layer(h, memory, past=past, mask=mask)
         scores = oc.log_softmax(oc.einsum("b,t|d; v,d => b,t|v", h, table))

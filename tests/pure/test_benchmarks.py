@@ -41,8 +41,8 @@ def plan(tmp_path):
         (folder / f"{name}.py").write_text(adapter(body))
     (folder / "missing.py").write_text(adapter("pass").replace("import time", "import nothing_of_this_name"))
     home = tmp_path / "peers"
-    known = systems.systems(home)
-    chosen = [known[name] for name in PEERS]
+    loaded = systems.systems(home)
+    chosen = [loaded[name] for name in PEERS]
     return running.Plan(chosen, ["W8_noop"], [1], 2, 0.0, 60, home, tmp_path / "scratch")
 
 
@@ -61,10 +61,10 @@ def adapter(body):
 
 
 def test_adapters_are_found_where_they_are_and_read_without_what_they_adapt(plan):
-    known = systems.systems(plan.folder)
-    assert set(known) == {"ocannl_llvm", "ocannl_c", "missing", *PEERS}
-    assert known["ocannl_llvm"].head["IMPORT"] == "import ocannl"
-    assert (known["ocannl_c"].module, known["right"].module) == ("compare.ours.ocannl_c", "bench.systems.right")
+    loaded = systems.systems(plan.folder)
+    assert set(loaded) == {"ocannl_llvm", "ocannl_c", "missing", *PEERS}
+    assert loaded["ocannl_llvm"].head["IMPORT"] == "import ocannl"
+    assert (loaded["ocannl_c"].module, loaded["right"].module) == ("compare.ours.ocannl_c", "bench.systems.right")
     assert set(systems.systems(plan.folder / "nowhere")) == {"ocannl_llvm", "ocannl_c"}
 
 
@@ -76,17 +76,17 @@ def test_what_cannot_be_imported_is_absent_and_says_why(plan):
 
 def test_every_system_is_checked_and_measured_in_turn_and_errors_stay_its_own(plan):
     heard = []
-    some = [system for system in plan.systems if system.name != "endless"]
-    found = {cell["system"]: cell for cell in running.cells(replace(plan, systems=some), heard.append)}
-    right = found["right"]
+    finishing = [system for system in plan.systems if system.name != "endless"]
+    cells_by_system = {cell["system"]: cell for cell in running.cells(replace(plan, systems=finishing), heard.append)}
+    right = cells_by_system["right"]
     assert right["version"] == "peer 1"
     assert right["rounds"] == 2
     assert right["worst_error"] == 0
     assert {"cold_s", "warm_s", "median_s", "least_s", "synchronous_s", "peak_mb"} <= right.keys()
-    assert found["wrong"]["error"] == "Wrong: the results are off by 1.0e+00 of the largest"
-    assert found["short"]["error"] == "Wrong: a result has the shape (3,), and not (8,)"
-    assert found["silent"]["error"] == "NotImplementedError: noop"
-    assert found["killed"]["error"].startswith("exit status 7")
+    assert cells_by_system["wrong"]["error"] == "Wrong: the results are off by 1.0e+00 of the largest"
+    assert cells_by_system["short"]["error"] == "Wrong: a result has the shape (3,), and not (8,)"
+    assert cells_by_system["silent"]["error"] == "NotImplementedError: noop"
+    assert cells_by_system["killed"]["error"].startswith("exit status 7")
     order = [text.split()[2] for text in heard]
     assert order == ["right", "wrong", "short", "silent", "killed", "right"]  # what failed is not tried again
 
@@ -142,8 +142,8 @@ def test_without_peers_there_are_figures_and_no_ratios():
 
 
 def test_the_machine_is_described_without_its_name():
-    said = json.dumps(described())
-    assert os.uname().nodename not in said
+    description = json.dumps(described())
+    assert os.uname().nodename not in description
     assert len(cores()) == described()["cores"] > 0
 
 
@@ -168,13 +168,13 @@ def test_the_way_from_core_to_core_takes_time():
 
 
 def test_what_is_measured_while_cores_are_far_apart_is_named():
-    told = results()
-    told["settings"]["threads"] = [2]
-    told["limits"] = {"2": told["limits"]["1"]}
-    told["bounds"] = {"2": {}}
-    for cell, took in zip(told["cells"], (410.0, None, 80.0, 100.0, None), strict=True):
+    report_data = results()
+    report_data["settings"]["threads"] = [2]
+    report_data["limits"] = {"2": report_data["limits"]["1"]}
+    report_data["bounds"] = {"2": {}}
+    for cell, took in zip(report_data["cells"], (410.0, None, 80.0, 100.0, None), strict=True):
         cell |= {"threads": 2} | ({"crossing_ns": took} if took else {})
-    text = report.report(told)
+    text = report.report(report_data)
     assert "from one core to another and back in 80 ns." in text
     assert "It took 410 ns or more after ocannl_llvm on W2." in text
 
@@ -213,8 +213,8 @@ def test_references_are_those_of_plain_loops_in_a_corner(name):
 
 def orders(eq, corner):
     """How the axes that are left of each operand come into one order."""
-    rest = [[axis for axis in axes if axis not in corner] for axes in eq.partition("->")[0].split(",")]
-    return [[axes.index(axis) for axis in sorted(axes)] for axes in rest]
+    free_axes = [[axis for axis in axes if axis not in corner] for axes in eq.partition("->")[0].split(",")]
+    return [[axes.index(axis) for axis in sorted(axes)] for axes in free_axes]
 
 
 def test_an_error_is_seen_and_rounding_is_not():
@@ -244,10 +244,10 @@ def assert_same(ours, theirs):
     assert ours.keys() == theirs.keys()
     for key, value in ours.items():
         arrays = value if isinstance(value, list) else [value]
-        for mine, other in zip(arrays, theirs[key] if isinstance(value, list) else [theirs[key]], strict=True):
-            np.testing.assert_array_equal(mine, other)
-            assert type(mine) is type(other)
-            assert getattr(mine, "dtype", None) == getattr(other, "dtype", None)
+        for mine, reference in zip(arrays, theirs[key] if isinstance(value, list) else [theirs[key]], strict=True):
+            np.testing.assert_array_equal(mine, reference)
+            assert type(mine) is type(reference)
+            assert getattr(mine, "dtype", None) == getattr(reference, "dtype", None)
 
 
 def test_every_training_workload_has_its_losses():

@@ -117,7 +117,7 @@ def test_a_program_that_uses_everything_passes(tmp_path: Path) -> None:
 
 def test_mistakes_are_seen(tmp_path: Path) -> None:
     lines = ["import ocannl as oc", 'x = oc.tensor([1.0], label="x")', *BAD]
-    said = checked("\n".join(lines) + "\n", tmp_path).splitlines()
-    for number, (line, words) in enumerate(BAD.items(), 3):
-        about = [text for text in said if text.startswith(f"program.py:{number}: error")]
-        assert any(words in text for text in about), (line, about)
+    messages = checked("\n".join(lines) + "\n", tmp_path).splitlines()
+    for number, (line, message) in enumerate(BAD.items(), 3):
+        about = [text for text in messages if text.startswith(f"program.py:{number}: error")]
+        assert any(message in text for text in about), (line, about)

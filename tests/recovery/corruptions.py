@@ -231,8 +231,8 @@ def flip_placement(proc: Proc) -> Proc:
     facts = [fact for fact in proc.facts if fact.node in nodes]
     if not facts:
         raise NotApplicable
-    other = {Placement.TEMPORARY: Placement.KEPT, Placement.KEPT: Placement.TEMPORARY}
-    return replace(proc, facts=tuple(replace(fact, placement=other[fact.placement]) for fact in facts))
+    opposite = {Placement.TEMPORARY: Placement.KEPT, Placement.KEPT: Placement.TEMPORARY}
+    return replace(proc, facts=tuple(replace(fact, placement=opposite[fact.placement]) for fact in facts))
 
 
 def on_arena(change: Callable[[Buf, Proc], Buf]) -> Callable[[Proc], Proc]:

@@ -136,7 +136,7 @@ def junk(objects: dict[str, object]) -> list[object]:
         math.inf, -math.inf,
         1j, Fraction(1, 3),
     ]  # fmt: skip
-    others: list[object] = [
+    values: list[object] = [
         [], [1], [1.0, 2.0], [[1], [2, 3]], [None], ["a"], [("h", 3)], [("h", -1)], [2**62, 2**62], (), (1, 2), (0.9,
         0.999), {}, {"a": 1},
         {1: 2}, {"w": 0}, set(), frozenset([1]), deep, lambda: None, lambda *a, **k: None, lambda x: x,
@@ -147,39 +147,39 @@ def junk(objects: dict[str, object]) -> list[object]:
         {"x": objects["x"]},
         ValueError, ValueError("x"), math, inspect.Parameter.empty, oc.uniform(), oc.kaiming(), oc.batch([1, 2]),
     ]  # fmt: skip
-    return [*arrays, *texts, *numbers, *others, *objects.values()]
+    return [*arrays, *texts, *numbers, *values, *objects.values()]
 
 
 def callables(objects: dict[str, object]) -> list[tuple[str, Callable[..., Any]]]:
     """Functions, classes, methods, properties and operators, by name."""
-    found: list[tuple[str, Callable[..., Any]]] = []
+    public: list[tuple[str, Callable[..., Any]]] = []
     for name in oc.__all__:
         value = getattr(oc, name)
         is_error = isinstance(value, type) and issubclass(value, BaseException)
         if callable(value) and name not in NOT_CALLED and not is_error:
-            found.append((f"oc.{name}", value))
-    found += [(f"train.{name}", getattr(train, name)) for name in train.__all__ if name != "Fitted"]
+            public.append((f"oc.{name}", value))
+    public += [(f"train.{name}", getattr(train, name)) for name in train.__all__ if name != "Fitted"]
     for title, namespace in NAMESPACES.items():
-        found += [(f"oc.{title}.{name}", getattr(namespace, name)) for name in namespace.__all__]
+        public += [(f"oc.{title}.{name}", getattr(namespace, name)) for name in namespace.__all__]
     for title, subject in objects.items():
-        found += [(f"{title}.{name}", method) for name, method in _methods(subject)]
+        public += [(f"{title}.{name}", method) for name, method in _methods(subject)]
         if callable(subject):
-            found.append((title, subject))
+            public.append((title, subject))
     for title in ("x", "w", "loss", "open", "ids", "batched", "dim", "symbol"):
         subject = objects[title]
         for name in BINARY:
             sign = getattr(operator, name)
-            found.append((f"{title} {name}", _applied(sign, subject)))
+            public.append((f"{title} {name}", _applied(sign, subject)))
             if not name.startswith("i") and name != "getitem":
-                found.append((f"reflected {title} {name}", _reflected(sign, subject)))
-        found += [(f"{name} {title}", _converted(getattr(operator, name), subject)) for name in UNARY]
-        found += [(f"{f.__name__} {title}", _converted(f, subject)) for f in CONVERSIONS]
+                public.append((f"reflected {title} {name}", _reflected(sign, subject)))
+        public += [(f"{name} {title}", _converted(getattr(operator, name), subject)) for name in UNARY]
+        public += [(f"{f.__name__} {title}", _converted(f, subject)) for f in CONVERSIONS]
     for title in ("ctx", "closed"):
         subject = objects[title]
-        found += [(f"{title}[...]", subject.__getitem__), (f"{title}[...] =",
+        public += [(f"{title}[...]", subject.__getitem__), (f"{title}[...] =",
         subject.__setitem__)]  # type: ignore[attr-defined]
-        found.append((f"in {title}", subject.__contains__))  # type: ignore[attr-defined]
-    return found
+        public.append((f"in {title}", subject.__contains__))  # type: ignore[attr-defined]
+    return public
 
 
 def _applied(sign: Callable[[Any, Any], object], x: object) -> Callable[[object], object]:
@@ -236,9 +236,9 @@ def calls(seed: int, count: int) -> Iterator[tuple[Call, Random]]:
 def parameters(function: Callable[..., Any]) -> tuple[int | None, list[str]]:
     """The number of positional parameters, None if there is no limit, and the names of keywords."""
     try:
-        found = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return None, []
-    positional = [p for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    keywords = [p.name for p in found if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return None if any(p.kind is p.VAR_POSITIONAL for p in found) else len(positional), keywords
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    keywords = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return None if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(positional), keywords

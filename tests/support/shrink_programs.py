@@ -25,9 +25,9 @@ def shrunk(program: Program, wrong: Failure, verdict: Verdict) -> tuple[Program,
         progress = False
         for candidate in smaller(program):
             tries += 1
-            said = verdict(candidate)
-            if said is not None and said.kind == wrong.kind:
-                program, wrong, progress = candidate, said, True
+            failure = verdict(candidate)
+            if failure is not None and failure.kind == wrong.kind:
+                program, wrong, progress = candidate, failure, True
                 break
             if tries == TRIES:
                 return program, wrong
@@ -38,11 +38,11 @@ def smaller(program: Program) -> Iterator[Program]:
     """Smaller programs, the smallest first."""
     for count in range(1, len(program.calls)):
         yield replace(program, calls=program.calls[:count])
-    for rest in _without_one(program.updates):
-        yield pruned(replace(program, updates=rest))
-    for rest in _without_one(program.terms):
-        if rest:
-            yield pruned(replace(program, terms=rest))
+    for remaining in _without_one(program.updates):
+        yield pruned(replace(program, updates=remaining))
+    for remaining in _without_one(program.terms):
+        if remaining:
+            yield pruned(replace(program, terms=remaining))
     meaning = program.runs(before=True)[0]
     for n, line in reversed(list(enumerate(program.lines))):
         if line.compute is not None and line.name in meaning:
@@ -118,10 +118,10 @@ def kept(program: Program, kind: str, path: Path) -> Path:
 
 def recalled(path: Path) -> tuple[OracleCase, dict[str, Array]]:
     """Loads a saved program: the oracle case, and the expected results of the last call."""
-    said = runpy.run_path(str(path))
-    want: dict[str, Array] = said["want"]
-    built = build(said["text"], said["kind"], said["data"], {*want, "loss"}, said["calls"][0])
-    return case_by_evaluation(built, said["kind"], said["calls"], said["updated"]), want
+    failure = runpy.run_path(str(path))
+    want: dict[str, Array] = failure["want"]
+    built = build(failure["text"], failure["kind"], failure["data"], {*want, "loss"}, failure["calls"][0])
+    return case_by_evaluation(built, failure["kind"], failure["calls"], failure["updated"]), want
 
 
 def _arrays(arrays: dict[str, Array]) -> str:

@@ -18,7 +18,7 @@ def constants_of_all_operations(p: Precision) -> dict[str, Case]:
     return {name: case for cases in operands for name, case in cases.items()}
 
 
-MADE = {
+CASES_BY_KIND = {
     "operations": operations.applied,
     "constants": constants_of_all_operations,
     "reductions": operations.reductions,
@@ -34,15 +34,15 @@ def check(case: Case) -> None:
 
 
 @pytest.mark.parametrize("p", PRECISIONS, ids=str)
-@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("kind", CASES_BY_KIND)
 def test_programs_keep_the_rules(kind, p):
-    for one in MADE[kind](p).values():
-        check(one)
+    for case in CASES_BY_KIND[kind](p).values():
+        check(case)
 
 
 def test_loops_keep_the_rules():
-    for one in statements.cases(float32).values():
-        check(one)
+    for case in statements.cases(float32).values():
+        check(case)
 
 
 def test_temporaries_keep_the_rules():
@@ -53,15 +53,15 @@ def test_temporaries_keep_the_rules():
 @pytest.mark.parametrize("p", [float32], ids=str)
 def test_what_is_wanted_is_what_the_interpreter_says(p):
     """Where both say something."""
-    for one in (*statements.cases(p).values(), *layouts.copies(p).values(), layouts.simultaneous((0, 64), p, 128)):
-        if one.want is not None:
-            said = Case(one.proc, one.inputs, one.values).expected()
-            for buf, wanted, found in zip(one.pools, one.want, said, strict=True):
-                numbers.agree(f"{buf.name} of {one.proc.name}", found, wanted)
+    for case in (*statements.cases(p).values(), *layouts.copies(p).values(), layouts.simultaneous((0, 64), p, 128)):
+        if case.want is not None:
+            expected = Case(case.proc, case.inputs, case.values).expected()
+            for buf, wanted, interpreted in zip(case.pools, case.want, expected, strict=True):
+                numbers.agree(f"{buf.name} of {case.proc.name}", interpreted, wanted)
 
 
 def test_each_program_does_something():
-    for name, one in statements.cases(float32).items():
-        changed = [not np.array_equal(a, b) for a, b in zip(one.inputs, one.expected(), strict=True)]
+    for name, case in statements.cases(float32).items():
+        changed = [not np.array_equal(a, b) for a, b in zip(case.inputs, case.expected(), strict=True)]
         idle = ("empty", "far_empty", "nothing_at_all", "words_and_places_to_leave", "a_value_is_what_it_was")
         assert any(changed) == (name not in idle), name

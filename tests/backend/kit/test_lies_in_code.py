@@ -23,11 +23,11 @@ from ocannl_backend_example.emit import emit, symbol
 LIES: list[tuple[str, str, Callable[[], Backend]]] = []
 
 
-def lie(what, area):
+def lie(defect, area):
     """A backend, as a class, and the area of the kit that must see what is wrong with it."""
 
     def note(backend):
-        LIES.append((what, area, backend))
+        LIES.append((defect, area, backend))
         return backend
 
     return note
@@ -40,7 +40,7 @@ class Mutant(ExampleBackend):
 # ------------------------------------------------------------------------------------------------------------ the text
 
 
-def rewriting(what, area):
+def rewriting(defect, area):
     """A rule that changes statements and expressions before they are printed."""
 
     def note(rule):
@@ -48,13 +48,13 @@ def rewriting(what, area):
             def compile(self, procs):
                 return super().compile([replace(proc, body=rewrite_body(proc.body, rule)) for proc in procs])
 
-        LIES.append((what, area, Rewriting))
+        LIES.append((defect, area, Rewriting))
         return rule
 
     return note
 
 
-def naming(what, area, **names):
+def naming(defect, area, **names):
     """Other functions than those that the text means."""
 
     class Named(ExampleCode):
@@ -66,7 +66,7 @@ def naming(what, area, **names):
         def compile(self, procs):
             return Named(emit(procs))
 
-    LIES.append((what, area, Naming))
+    LIES.append((defect, area, Naming))
 
 
 def saturating(low, high):
@@ -171,8 +171,8 @@ def eager_choices(node):
         return node
     zero = ir.Const(0, node.precision)
     then, orelse = (
-        ir.Apply(ADD, (one, ir.Apply(MUL, (other, zero))))
-        for one, other in ((node.on_true, node.on_false), (node.on_false, node.on_true))
+        ir.Apply(ADD, (left, ir.Apply(MUL, (right, zero))))
+        for left, right in ((node.on_true, node.on_false), (node.on_false, node.on_true))
     )
     return ir.When(node.cond, then, orelse)
 
@@ -318,9 +318,9 @@ class NoOffsets(Mutant):
 class NoArena(Mutant):
     def link(self, code, name, queue, locations):
         bind = code.functions[symbol(name)]
-        other = ExampleCode(code.source)
-        other.functions[symbol(name)] = lambda at: bind(lambda region, held, cells, offset=0: at(region, held, cells))
-        return super().link(other, name, queue, locations)
+        copy = ExampleCode(code.source)
+        copy.functions[symbol(name)] = lambda at: bind(lambda region, held, cells, offset=0: at(region, held, cells))
+        return super().link(copy, name, queue, locations)
 
 
 class Touching(Mutant):
@@ -376,14 +376,14 @@ class Racing(Mutant):
         return run
 
 
-@pytest.mark.parametrize(("what", "area", "make"), LIES, ids=[what for what, _, _ in LIES])
-def test_a_lie_is_seen(judge, what, area, make):
-    found = judge(area, make())
-    assert found.failed, f"{area} does not see that {what}: {found.passed} tests passed"
+@pytest.mark.parametrize(("defect", "area", "make"), LIES, ids=[defect for defect, _, _ in LIES])
+def test_a_lie_is_seen(judge, defect, area, make):
+    verdict = judge(area, make())
+    assert verdict.failed, f"{area} does not see that {defect}: {verdict.passed} tests passed"
 
 
 @pytest.mark.slow
 def test_no_lie_is_seen_where_there_is_none(judge):
     for area in sorted({area for _, area, _ in LIES}):
-        found = judge(area, Mutant())
-        assert found.passed and not found.failed
+        verdict = judge(area, Mutant())
+        assert verdict.passed and not verdict.failed

@@ -20,9 +20,9 @@ class Mutant(ExampleBackend):
     name = "mutant"
 
 
-def lie(what, area):
+def lie(defect, area):
     def note(backend):
-        LIES.append((what, area, backend))
+        LIES.append((defect, area, backend))
         return backend
 
     return note
@@ -54,9 +54,9 @@ def on(device):
     return On
 
 
-def device(what, area):
+def device(defect, area):
     def note(kind):
-        LIES.append((what, area, on(kind)))
+        LIES.append((defect, area, on(kind)))
         return kind
 
     return note
@@ -66,14 +66,14 @@ def as_bytes(array):
     return array.reshape(-1).view(np.uint8)
 
 
-def queueing(what, area, **methods):
+def queueing(defect, area, **methods):
     """Methods of both kinds of queue."""
     kinds = {
         mode: type(base.__name__, (base,), {n: m for n, m in methods.items() if n != "only"})
         for mode, base in (("inline", InlineQueue), ("threaded", ThreadedQueue))
         if mode in methods.get("only", ("inline", "threaded"))
     }
-    LIES.append((what, area, on(type("Lying", (Device,), {"__slots__": (), **kinds}))))
+    LIES.append((defect, area, on(type("Lying", (Device,), {"__slots__": (), **kinds}))))
 
 
 queueing("nobody waits for events", "Queues", wait=lambda self, event: None)
@@ -152,7 +152,7 @@ class Sulking(Device):
         if threaded:
             broken, synchronize = [], queue.synchronize
 
-            def told():
+            def report():
                 try:
                     synchronize()
                 except Exception as error:
@@ -160,7 +160,7 @@ class Sulking(Device):
                 if broken:
                     raise broken[0]
 
-            queue.synchronize = told
+            queue.synchronize = report
         return queue
 
 
@@ -226,13 +226,13 @@ class Alone(Mutant):
         return super().device(0)
 
 
-@pytest.mark.parametrize(("what", "area", "make"), LIES, ids=[what for what, _, _ in LIES])
-def test_a_lie_is_seen(judge, what, area, make):
-    found = judge(area, make())
-    assert found.failed, f"{area} does not see that {what}: {found.passed} tests passed"
+@pytest.mark.parametrize(("defect", "area", "make"), LIES, ids=[defect for defect, _, _ in LIES])
+def test_a_lie_is_seen(judge, defect, area, make):
+    verdict = judge(area, make())
+    assert verdict.failed, f"{area} does not see that {defect}: {verdict.passed} tests passed"
 
 
 def test_no_lie_is_seen_where_there_is_none(judge):
     for area in sorted({area for _, area, _ in LIES}):
-        found = judge(area, on(Device)())
-        assert found.passed and not found.failed
+        verdict = judge(area, on(Device)())
+        assert verdict.passed and not verdict.failed

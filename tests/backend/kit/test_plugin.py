@@ -34,61 +34,61 @@ def run(folder, *arguments):
     return done.returncode, done.stdout + done.stderr
 
 
-def known(folder, text):
+def listing(folder, text):
     (folder / "known.txt").write_text(text)
     return "--ocannl-known-failures=known.txt"
 
 
 def test_the_header_says_what_is_judged(tmp_path):
-    status, said = run(tmp_path, "--ocannl-backend=numpy", "--deselect=test_mine.py::TestOperations::test_what_fails")
-    assert status == 0, said
-    assert "ocannl backend: numpy of ocannl-core" in said
-    assert "\n  alignment_bytes: 64\n" in said
-    assert "\n  precisions: bfloat16, bool, float16, float32, " in said
+    status, output = run(tmp_path, "--ocannl-backend=numpy", "--deselect=test_mine.py::TestOperations::test_what_fails")
+    assert status == 0, output
+    assert "ocannl backend: numpy of ocannl-core" in output
+    assert "\n  alignment_bytes: 64\n" in output
+    assert "\n  precisions: bfloat16, bool, float16, float32, " in output
 
 
 def test_a_class_may_name_its_backend(tmp_path):
-    status, said = run(tmp_path)
-    assert status == 1 and "assert 'numpy' == 'c++'" in said
-    assert "1 failed" in said
+    status, output = run(tmp_path)
+    assert status == 1 and "assert 'numpy' == 'c++'" in output
+    assert "1 failed" in output
 
 
 def test_a_backend_that_is_not_there(tmp_path):
-    status, said = run(tmp_path, "--ocannl-backend=nump")
+    status, output = run(tmp_path, "--ocannl-backend=nump")
     assert status == 4
-    assert "ERROR: there is no backend `nump`; did you mean `numpy`?" in said
+    assert "ERROR: there is no backend `nump`; did you mean `numpy`?" in output
 
 
 def test_what_is_known_to_fail_may_fail(tmp_path):
-    listed = known(tmp_path, "# about one thing\n\nTestOperations::test_what_f*  # there is no such language\n")
-    status, said = run(tmp_path, listed)
-    assert status == 0 and "1 xfailed" in said
+    listed = listing(tmp_path, "# about one thing\n\nTestOperations::test_what_f*  # there is no such language\n")
+    status, output = run(tmp_path, listed)
+    assert status == 0 and "1 xfailed" in output
 
 
 def test_what_is_known_to_fail_must_fail(tmp_path):
-    listed = known(tmp_path, "TestOther::test_its_devices  # it did\nTestOperations::test_what_fails  # it does\n")
-    status, said = run(tmp_path, listed)
-    assert status == 1 and "[XPASS(strict)] it did" in said
+    listed = listing(tmp_path, "TestOther::test_its_devices  # it did\nTestOperations::test_what_fails  # it does\n")
+    status, output = run(tmp_path, listed)
+    assert status == 1 and "[XPASS(strict)] it did" in output
 
 
 @pytest.mark.slow
 def test_what_is_known_must_exist(tmp_path):
-    listed = known(tmp_path, "TestOther::test_its_devises  # a slip\n")
-    status, said = run(tmp_path, listed)
-    assert status == 4 and "there are no such tests: TestOther::test_its_devises" in said
+    listed = listing(tmp_path, "TestOther::test_its_devises  # a slip\n")
+    status, output = run(tmp_path, listed)
+    assert status == 4 and "there are no such tests: TestOther::test_its_devises" in output
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["TestOther::test_its_devices\n", "TestOther::test_its_devices # one blank\n"])
 def test_a_reason_is_needed(tmp_path, text):
-    status, said = run(tmp_path, known(tmp_path, text))
-    assert status == 4 and "known.txt:1: a known failure needs a reason: TEST  # REASON" in said
+    status, output = run(tmp_path, listing(tmp_path, text))
+    assert status == 4 and "known.txt:1: a known failure needs a reason: TEST  # REASON" in output
 
 
 @pytest.mark.slow
 def test_the_file_must_be_there(tmp_path):
-    status, said = run(tmp_path, "--ocannl-known-failures=nowhere.txt")
-    assert status == 4 and "nowhere.txt: No such file" in said
+    status, output = run(tmp_path, "--ocannl-known-failures=nowhere.txt")
+    assert status == 4 and "nowhere.txt: No such file" in output
 
 
 STARTUP = """

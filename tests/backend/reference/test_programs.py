@@ -106,21 +106,21 @@ def both(proc, contents, values=()):
         where.append(Location(device.alloc_pool(max(1, buf.nbytes)), 0))
         queue.from_host(where[-1], contents[buf.name])
     backend.link(backend.compile([proc]), proc.name, queue, where)(*values)
-    found = {}
-    for buf, place in zip(proc.bufs, where, strict=True):
-        found[buf.name] = np.empty(buf.shape, buf.precision.numpy)
-        queue.to_host(place, found[buf.name])
-        device.free_pool(place.pool)
+    results = {}
+    for buf, at in zip(proc.bufs, where, strict=True):
+        results[buf.name] = np.empty(buf.shape, buf.precision.numpy)
+        queue.to_host(at, results[buf.name])
+        device.free_pool(at.pool)
     arrays = {buf: contents[buf.name].copy() for buf in proc.bufs}
     with np.errstate(all="ignore"):
         Scalar(arrays, zip(proc.syms, values, strict=True)).run(proc.body)
-    return found, {buf.name: arrays[buf] for buf in proc.bufs}
+    return results, {buf.name: arrays[buf] for buf in proc.bufs}
 
 
 def agree(proc, contents, values=(), which=""):
-    found, wanted = both(proc, contents, values)
+    results, wanted = both(proc, contents, values)
     for name, array in wanted.items():
-        np.testing.assert_array_equal(found[name], array, err_msg=f"{name} of {which}\n{print_proc(proc)}")
+        np.testing.assert_array_equal(results[name], array, err_msg=f"{name} of {which}\n{print_proc(proc)}")
 
 
 OPS = [BY_NAME[n] for n in ("add", "mul", "max", "min")]
@@ -142,8 +142,8 @@ class Programs:
         body = tuple(self.loop([], [self.static], [], 0) for _ in range(self.draw.randint(1, 2)))
         self.proc = Proc("p", (*self.ins, *self.outs), (self.static,), body)
 
-    def shape(self, most):
-        return tuple(self.draw.choice([1, 3, 5, 5, 5]) for _ in range(self.draw.randint(0, most)))
+    def shape(self, limit):
+        return tuple(self.draw.choice([1, 3, 5, 5, 5]) for _ in range(self.draw.randint(0, limit)))
 
     def chance(self, p):
         return self.draw.random() < p
@@ -262,8 +262,8 @@ def test_of_a_store_that_does_not_mention_a_loop_the_last_one_stays():
     body = For(k, Bound.lower(0), Bound.upper(4), (Store(Ref(y, at(i)), Load(Ref(x, at(i, k)))),))
     proc = Proc("last", (y, x), (), (For(i, Bound.lower(0), Bound.upper(3), (body,)),))
     x_values = np.arange(12).reshape(3, 4)
-    found, _ = both(proc, {"y": np.zeros(3, np.int64), "x": x_values})
-    np.testing.assert_array_equal(found["y"], x_values[:, -1])
+    results, _ = both(proc, {"y": np.zeros(3, np.int64), "x": x_values})
+    np.testing.assert_array_equal(results["y"], x_values[:, -1])
 
 
 def test_overlapping_updates_add_up():

@@ -33,8 +33,8 @@ def test_generated_source(request, program, check):
 def attention(create):
     """Causal attention over 256 positions; `test_kernels` runs smaller ones."""
     q, k, v = (create(label, o=[4, 256, 64], dtype="bfloat16") for label in "qkv")
-    places = oc.iota(256)
-    past = oc.einsum("s; t => st", places, places, combine="ge")
+    positions = oc.iota(256)
+    past = oc.einsum("s; t => st", positions, positions, combine="ge")
     scores = oc.where(past, oc.einsum("hsd; htd => hst", q, k) * 0.125, -math.inf)
     y = oc.einsum("hst; htd => hsd", oc.softmax(scores, "...|hst => ...|hs"), v)
     return (q, k, v), y

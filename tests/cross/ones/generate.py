@@ -129,8 +129,8 @@ class Writer(OperandPool):
         taken, parts = list(names), [Name("y"), Name("z")]
         taken[n] = Merged(("y", "z"))  # type: ignore[call-overload]
         names[n : n + 1] = parts
-        given = {} if self.chance(0.04) else {"y": first} if self.chance(0.5) and first else {"z": size // first}
-        spec = Spec((at(complete, kind, taken),), at(complete, kind, names), given)
+        settings = {} if self.chance(0.04) else {"y": first} if self.chance(0.5) and first else {"z": size // first}
+        spec = Spec((at(complete, kind, taken),), at(complete, kind, names), settings)
         return self.apply(ops.einsum(spec), [x], self.ill)
 
     # --- axes laid one after another ---
@@ -147,15 +147,15 @@ class Writer(OperandPool):
         if draw < 0.55:
             return self.join(x, kind, n, complete)
         left, right = self.random.choice(((("p",), (1, "p")), (("p",), ("p", 2)), (("p",), (1, "p", 1))))
-        given: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         if draw > 0.75:
             size = rows[kind][n].size
             part = self.random.choice((0, 1, size - 1, size)) if size else 0
             left = self.random.choice((("p", "q"), (part, "p"), ("p", part), ("p", 1, "q")))
             right = self.random.choice((("p",), ("p",), ("q", "p") if "q" in left else (1, "p")))
-            given = {"p": max(0, part)} if "q" in left and self.chance(0.8) else {}
+            sizes = {"p": max(0, part)} if "q" in left and self.chance(0.8) else {}
         operand, result = (at(complete, kind, insert(complete[kind], n, parts)) for parts in (left, right))
-        return self.apply(ops.concat(Spec((operand,), result, given)), [x], self.ill)
+        return self.apply(ops.concat(Spec((operand,), result, sizes)), [x], self.ill)
 
     def join(self, x: str, kind: int, n: int, complete: Shape) -> Line | None:
         """Tensors that differ along one axis."""
@@ -202,16 +202,16 @@ class Writer(OperandPool):
             x = self.leaf((self.row(0)[:1], (), (self.axis(), *self.row(2)[:1])))
         if not self.rows[x][2]:
             return None
-        many = 2 if len(self.rows[x][2]) > 1 and self.chance(0.6) else 1
+        rank = 2 if len(self.rows[x][2]) > 1 and self.chance(0.6) else 1
         window, stride = self.random.choice((1, 1, 2, 2, 3)), self.random.choice((1, 1, 2))
         mark = "<="[self.chance(0.3)]
-        over = ["e", "f"][:many]
+        over = ["e", "f"][:rank]
         walk = [Window(name, name.upper(), stride, mark) for name in over]
-        operand = RowSpec((), "...", 0), RowSpec(), RowSpec(tuple(walk), "..c..", many)
-        result = RowSpec((), "...", 0), RowSpec(), RowSpec(tuple(map(Name, over)), "..c..", many)
+        operand = RowSpec((), "...", 0), RowSpec(), RowSpec(tuple(walk), "..c..", rank)
+        result = RowSpec((), "...", 0), RowSpec(), RowSpec(tuple(map(Name, over)), "..c..", rank)
         spec = Spec((operand,), result, {name.upper(): window for name in over})
         padding = "none" if mark == "<" else "same"
-        text = f'oc.max_pool{many}d({{0}}, window={window}, stride={stride}, padding="{padding}")'
+        text = f'oc.max_pool{rank}d({{0}}, window={window}, stride={stride}, padding="{padding}")'
         return self.apply(ops.renamed(ops.einsum(spec, "max"), text, "pool"), [x], self.ill)
 
     def convolve(self) -> Line | None:

@@ -38,7 +38,7 @@ def outcome(program: Program) -> Outcome:
     return Outcome({} if error else {name: rows_of(t) for name, t in built.tensors.items()}, error)
 
 
-def is_least(program: Program, random: Random) -> str:
+def is_minimal(program: Program, random: Random) -> str:
     """Every result is what NumPy's rules make of the leaves' shapes that inference has chosen."""
     rows = outcome(program).rows
     return leastness(program, rows) if rows else ""
@@ -95,11 +95,11 @@ def ignores_order_of_open(program: Program, random: Random) -> str:
     shuffled = program.reordered(random)
     second = outcome(shuffled)
     if second.sizes != first.sizes:
-        return f"{told(first)}\nbut {told(second)} in the order\n{shuffled}"
+        return f"{outcome_text(first)}\nbut {outcome_text(second)} in the order\n{shuffled}"
     return ""
 
 
-def told(result: Outcome) -> str:
+def outcome_text(result: Outcome) -> str:
     return f"refused: {result.error}" if result.error else shown(result.rows)
 
 

@@ -124,10 +124,10 @@ def total(text: str) -> Operation:
 
 def einsum(spec: Spec, reduce: str = "add", combine: str = "mul", function: str = "oc.einsum") -> Operation:
     operands = ", ".join(f"{{{n}}}" for n in range(len(spec.operands)))
-    words = "".join(f', {key}="{word}"' for key, word, plain in (("reduce", reduce, "add"), ("combine", combine, "mul"))
-                    if word != plain)  # fmt: skip
+    choices = ("reduce", reduce, "add"), ("combine", combine, "mul")
+    arguments = "".join(f', {key}="{word}"' for key, word, default in choices if word != default)
     return Operation(
-        "einsum", f'{function}("{spec.text}", {operands}{spec.arguments}{words})',
+        "einsum", f'{function}("{spec.text}", {operands}{spec.arguments}{arguments})',
         lambda shapes: shape_of(spec, shapes),
         lambda shapes, arrays: spec_semantics.contract(spec, shapes, arrays, reduce, combine), reduce == "add",
     )  # fmt: skip

@@ -44,15 +44,15 @@ class Box:
 
     def index(self, shape: Shape) -> tuple[Array, ...] | None:
         """Indices into a tensor in memory order; None if a part that is skipped takes it out."""
-        found = []
+        cells = []
         for kind in MEMORY:
             row: RowSpec = shape[kind]
             terms = [self.position(term) for term in row.terms]
             if row.var:
                 key = row.key(kind)
                 terms[row.at : row.at] = [self.grid[key, n] for n in range(len(self.reading.variables[key]))]
-            found += terms
-        return None if any(index is None for index in found) else tuple(np.asarray(index) for index in found)
+            cells += terms
+        return None if any(index is None for index in cells) else tuple(np.asarray(index) for index in cells)
 
     def position(self, term: Term) -> Array | None:
         match term:

@@ -73,10 +73,10 @@ class RowSpec:
         return KINDS[kind] if self.var == "..." else self.var.strip(".")
 
     def text(self) -> str:
-        words = [write(term) for term in self.terms]
+        parts = [write(term) for term in self.terms]
         if self.var:
-            words.insert(self.at, self.var)
-        return ", ".join(words)
+            parts.insert(self.at, self.var)
+        return ", ".join(parts)
 
 
 Shape = tuple[RowSpec, RowSpec, RowSpec]

@@ -30,7 +30,7 @@ from ocannl.infer import spec as specs
 from ocannl.infer.terms import DimVar, Row, find, resolve
 from ocannl.ir.affine import Affine
 from ones.closed_shape_oracles import Oracle, follows_numpy, ignores_order
-from ones.open_shape_oracles import is_least, leaves_fit
+from ones.open_shape_oracles import is_minimal, leaves_fit
 from ones.oracles import CLOSED, OPEN, VALUES
 from ones.seeded_programs import SAMPLE, closed_program, open_program, part_of
 from ones.value_oracles import computes_numpy
@@ -60,9 +60,9 @@ MODULES = (
 
 
 def bug(oracle: Oracle, seed: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    def add(seed_it: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        BUGS[seed_it.__name__.replace("_", " ")] = Bug(seed_it, oracle, seed)
-        return seed_it
+    def add(seed_bug: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        BUGS[seed_bug.__name__.replace("_", " ")] = Bug(seed_bug, oracle, seed)
+        return seed_bug
 
     return add
 
@@ -77,7 +77,7 @@ def everywhere(patch: Patch, name: str, fake: Any) -> None:
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
-@bug(is_least, 0)
+@bug(is_minimal, 0)
 def results_are_aligned_from_the_front(patch: Patch) -> None:
     def positions(rows: Any) -> Any:
         axes = [row.axes for row in rows]
@@ -86,7 +86,7 @@ def results_are_aligned_from_the_front(patch: Patch) -> None:
     patch.setattr(broadcast_results, "positions", positions)
 
 
-@bug(is_least, 0)
+@bug(is_minimal, 0)
 def a_result_is_as_long_as_its_shortest_operand(patch: Patch) -> None:
     def positions(rows: Any, real: Any = broadcast_results.positions) -> Any:
         return real(rows)[-min(len(row.axes) for row in rows) :]
@@ -109,7 +109,7 @@ def a_unit_is_lost_in_concatenations(patch: Patch) -> None:
     patch.setattr(size_equations.Sum, "share_unit", lambda law, trail: None)
 
 
-@bug(is_least, 1)
+@bug(is_minimal, 1)
 def an_index_of_a_result_is_an_axis_of_size_1(patch: Patch) -> None:
     def new_axis(
         trail: Any, relation: Any, axis: Any, fresh: bool, real: Any = constraint_generation.new_axis
@@ -122,7 +122,7 @@ def an_index_of_a_result_is_an_axis_of_size_1(patch: Patch) -> None:
 # --- rows and axes of operands ---------------------------------------------------------------------------------------
 
 
-@bug(is_least, 3)
+@bug(is_minimal, 3)
 def a_row_variable_takes_an_axis_from_the_wrong_end(patch: Patch) -> None:
     def strip(row: Row, front: int, back: int, real: Any = unify.strip) -> Row:
         return real(row, back, front) if resolve(row).var is None else real(row, front, back)  # type: ignore[no-any-return]
@@ -184,7 +184,7 @@ def a_dilation_is_ignored(patch: Patch) -> None:
     strided(patch, lambda law: setattr(law, "dilation", 1))
 
 
-@bug(is_least, 2)
+@bug(is_minimal, 2)
 def an_offset_is_ignored(patch: Patch) -> None:
     strided(patch, lambda law: setattr(law, "offset", 0))
 
@@ -204,7 +204,7 @@ def a_concatenation_forgets_its_zeros(patch: Patch) -> None:
     patch.setattr(size_equations.Sum, "__init__", init)
 
 
-@bug(is_least, 4)
+@bug(is_minimal, 4)
 def a_part_of_size_1_is_not_laid(patch: Patch) -> None:
     def fire(law: Any, trail: Any, real: Any = size_equations.Sum.fire) -> None:
         parts = law.parts

@@ -27,8 +27,8 @@ def with_unrelated(program: Program, random: Random, count: int = 4) -> Program:
             statements += more
             foreign += more
     names = frozenset(s.name for s in foreign)
-    asked = frozenset(name for name in names if random.random() < 0.3)
-    return kept_leaves(replace(program, statements=tuple(statements), foreign=names, asked=program.asked | asked))
+    requested = frozenset(name for name in names if random.random() < 0.3)
+    return kept_leaves(replace(program, statements=tuple(statements), foreign=names, asked=program.asked | requested))
 
 
 def closed_names(program: Program) -> set[str]:
@@ -53,6 +53,6 @@ def uses(random: Random, visible: dict[str, Rows], number: int) -> Sequence[Stat
 
 
 def kept_leaves(program: Program) -> Program:
-    own = {s.name for s in program.own.statements}
-    slim = {s.name for s in pruned(program).statements} | own
+    own_names = {s.name for s in program.own.statements}
+    slim = {s.name for s in pruned(program).statements} | own_names
     return replace(program, statements=tuple(s for s in program.statements if s.name in slim))

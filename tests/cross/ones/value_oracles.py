@@ -36,9 +36,9 @@ def run(program: Program, built: Built, backend: str, code: object, keep: list[o
 
 def computes_numpy(program: Program, random: Random, backend: str = "numpy") -> str:
     """Every value is NumPy's, with the foreign statements beside it."""
-    built, own = build(program, values=True), program.own
-    wants = own.values(arrays_of(own))
-    names = [s.name for s in own.lines if not s.rule and finite(wants[s.name]) and s.name in built.tensors]
+    built, related = build(program, values=True), program.own
+    wants = related.values(arrays_of(related))
+    names = [s.name for s in related.lines if not s.rule and finite(wants[s.name]) and s.name in built.tensors]
     names = [name for name in names if ask(name, built) is not None and wants[name].size]
     if not names:
         return ""

@@ -27,9 +27,9 @@ def channels_first(f: Function, **settings: Any) -> Function:
 
 
 def interpolated(title: str, mode: str, shapes: Any = IMAGES, kinds: str = "float64", **settings: Any) -> Row:
-    there = {name.replace("scale", "scale_factor"): value for name, value in settings.items()}
+    torch_settings = {name.replace("scale", "scale_factor"): value for name, value in settings.items()}
     return Row(f"interpolate {title}", partial(oc.interpolate, mode=mode, **settings),
-               channels_first(F.interpolate, mode=mode, **there), shapes, kinds, but=None)  # fmt: skip
+               channels_first(F.interpolate, mode=mode, **torch_settings), shapes, kinds, but=None)  # fmt: skip
 
 
 def resampled(mode: str) -> list[Row]:
@@ -148,16 +148,16 @@ WINDOWS = [
 
 
 def sampled(mode: str, padding: str, aligned: bool) -> Row:
-    def there(x: Any, grid: Any) -> Any:
+    def theirs(x: Any, grid: Any) -> Any:
         settings = {"mode": mode, "padding_mode": padding, "align_corners": aligned}
         return F.grid_sample(x.movedim(-1, 0)[None], grid[None], **settings)[0].movedim(0, -1)
 
-    here = partial(oc.grid_sample, mode=mode, padding=padding, align_corners=aligned)
+    ours = partial(oc.grid_sample, mode=mode, padding=padding, align_corners=aligned)
     shapes: tuple[Any, ...] = (((4, 5, 2), (3, 2, 2)), ((1, 2, 1), (2, 2, 2)))
     if mode != "bicubic":
         shapes = (*shapes, ((2, 3, 4, 2), (2, 1, 2, 3)))
     kinds = KINDS if padding == "zeros" else "float64"
-    return Row(f"grid_sample {mode} {padding} {aligned}", here, there, shapes, kinds, -1.6, 1.6, but=None)
+    return Row(f"grid_sample {mode} {padding} {aligned}", ours, theirs, shapes, kinds, -1.6, 1.6, but=None)
 
 
 GRIDS = [

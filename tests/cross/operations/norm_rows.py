@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from torch_row import INFINITE, MATRIX, ONE, F, Row, torch
+from torch_row import INFINITE, MATRIX, UNARY, F, Row, torch
 
 import ocannl as oc
 
@@ -44,5 +44,5 @@ ROWS = (
       for order in (1, 1.5, 2, 3, inf)),
     Row("cdist of one matrix", lambda x: oc.cdist(x, x), lambda x: torch.cdist(x, x, 2, "donot_use_mm_for_euclid_dist"),
         (((4, 3),), ((1, 2),)), KINDS, but=None),
-    Row("norm", lambda x: x.norm(), torch.linalg.vector_norm, ONE, KINDS),
+    Row("norm", lambda x: x.norm(), torch.linalg.vector_norm, UNARY, KINDS),
 )  # fmt: skip

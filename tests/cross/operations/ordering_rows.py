@@ -19,8 +19,8 @@ def torch_sort(x, axis, descending):
 
 
 def torch_unique(x):
-    found = torch.unique(x)
-    return torch.cat([found, found[-1:].expand(9)])[:9]
+    distinct = torch.unique(x)
+    return torch.cat([distinct, distinct[-1:].expand(9)])[:9]
 
 
 ROWS = (

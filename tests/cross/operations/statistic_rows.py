@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from torch_row import FILLED, INFINITE, MATRIX, NUMBERS, ONE, Row, torch
+from torch_row import FILLED, INFINITE, MATRIX, NUMBERS, UNARY, Row, torch
 
 import ocannl as oc
 
 KINDS = "float32 float64"
 HOLES = np.array([[0, 1, 0, 0, 1], [1, 1, 1, 1, 1], [0, 0, 0, 0, 1]], bool)
 TALL = (((3, 5),), ((1, 4),), ((4, 2),))
-THREE = (((4, 3), (4, 3)), ((3,), (3,)), ((2, 1, 3), (5, 3)), ((0, 3), (3,)))
+TERNARY = (((4, 3), (4, 3)), ((3,), (3,)), ((2, 1, 3), (5, 3)), ((0, 3), (3,)))
 
 
 def holed(x: Any) -> Any:
@@ -49,8 +49,8 @@ ROWS = (
     holes("nanmin", without_holes(torch.amin)),
     holes("nanvar", without_holes(lambda row: row.var(correction=0))),
     holes("nanstd", without_holes(lambda row: (row.var(correction=0) + 0.0).sqrt() if len(row) > 1 else row.sum() * 0)),
-    Row("nansum of all", oc.nansum, torch.nansum, ONE, KINDS),
-    Row("nanmean of all", oc.nanmean, torch.nanmean, ONE, KINDS),
+    Row("nansum of all", oc.nansum, torch.nansum, UNARY, KINDS),
+    Row("nanmean of all", oc.nanmean, torch.nanmean, UNARY, KINDS),
     Row("nansum of integers", lambda x: oc.nansum(x, "ij => i"), lambda x: x.sum(1, dtype=x.dtype), MATRIX, NUMBERS,
         but=None),
     Row("nanmax of integers", lambda x: oc.nanmax(x, "ij => i"), lambda x: x.amax(1), FILLED, NUMBERS, but=None),
@@ -65,6 +65,6 @@ ROWS = (
     Row("cov of a population", lambda x: oc.cov(x, sample=False),
         lambda x: torch.atleast_2d(torch.cov(x, correction=0)), TALL, KINDS, but=None),
     Row("corrcoef", oc.corrcoef, torch.corrcoef, (((3, 5),), ((2, 3),)), KINDS, but=None),
-    Row("cross", oc.cross, lambda x, y: torch.linalg.cross(*torch.broadcast_tensors(x, y)), THREE, KINDS),
+    Row("cross", oc.cross, lambda x, y: torch.linalg.cross(*torch.broadcast_tensors(x, y)), TERNARY, KINDS),
     Row("kron", oc.kron, torch.kron, (((3, 2), (2, 4)), ((1, 1), (2, 3)), ((3,), (4,)), ((2, 0), (2, 3))), KINDS),
 )  # fmt: skip

@@ -84,8 +84,8 @@ def test_an_lstm_equals_that_of_pytorch(ctx, layers):
     steps, batch, width, hidden = 7, 4, 3, 5
     net = torch.nn.LSTM(width, hidden, layers).double()
     x = torch.randn(steps, batch, width, dtype=torch.float64)
-    ys_there, _ = net(x)
-    (ys_there**2).sum().backward()
+    ys_torch, _ = net(x)
+    (ys_torch**2).sum().backward()
 
     ys, params = oc.tensor(x.numpy(), batch_axes=2), {}
     for n in range(layers):
@@ -108,7 +108,7 @@ def test_an_lstm_equals_that_of_pytorch(ctx, layers):
 
     loss = (ys**2).sum()
     got = gradients(ctx, loss, params.values())
-    np.testing.assert_allclose(oc.evaluate(ys, ctx=ctx), ys_there.detach(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(oc.evaluate(ys, ctx=ctx), ys_torch.detach(), rtol=1e-9, atol=1e-12)
     for (name, _), g in zip(params.items(), got, strict=True):
         np.testing.assert_allclose(g, getattr(net, name).grad, rtol=1e-8, atol=1e-11)
 

@@ -98,7 +98,7 @@ def test_targets_without_an_alignment_have_an_infinite_loss_or_none(backend: str
 
 
 @pytest.mark.parametrize(
-    ("make", "kind", "words"),
+    ("make", "kind", "message"),
     [
         (lambda x, y: oc.ctc_loss(y, y), oc.DtypeError, "log-probabilities"),
         (lambda x, y: oc.ctc_loss(x, x), oc.DtypeError, "holds integers"),
@@ -106,6 +106,6 @@ def test_targets_without_an_alignment_have_an_infinite_loss_or_none(backend: str
         (lambda x, y: oc.ctc_loss(x, y, blank=9).dims, oc.ShapeError, "9"),
     ],
 )
-def test_refusals(make: Callable[..., Any], kind: type[Exception], words: str) -> None:
-    with pytest.raises(kind, match=words):
+def test_refusals(make: Callable[..., Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
         make(oc.tensor(np.zeros((2, 4, 3)), batch_axes=1), batch([[1], [2]]))

@@ -230,8 +230,8 @@ def test_numbers_agree_to_the_last_places(kind: str, backends: list[str]) -> Non
     """Logarithms and cosines of backends differ in the last bit of float64, and so do few numbers in float32."""
     want = values("numpy", *every_distribution(kind))
     for backend in backends:
-        one = values(backend, *every_distribution(kind), threads=1)
-        for got, wanted, again in zip(one, want, values(backend, *every_distribution(kind), threads=3), strict=True):
+        serial = values(backend, *every_distribution(kind), threads=1)
+        for got, wanted, again in zip(serial, want, values(backend, *every_distribution(kind), threads=3), strict=True):
             np.testing.assert_array_equal(got, again)
             close = 2e-7 if kind == "float32" else 1e-12
             np.testing.assert_allclose(got, wanted, rtol=close, atol=close)
@@ -247,10 +247,10 @@ def test_counters_and_keys_name_streams(backend: str) -> None:
             oc.permutation(40, **named),
         ]  # fmt: skip
 
-    first, again, later, others = (
+    first, again, later, other_key = (
         values(backend, *numbers(key, counter)) for key, counter in (("k", 0), ("k", 0), ("k", 1), ("l", 0))
     )
-    for a, b, c, d in zip(first, again, later, others, strict=True):
+    for a, b, c, d in zip(first, again, later, other_key, strict=True):
         np.testing.assert_array_equal(a, b)
         assert np.mean(a == c) < 0.3 and np.mean(a == d) < 0.3
 
@@ -264,7 +264,7 @@ def test_parameters_are_drawn_from_any_distribution(backend: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "kind", "words"),
+    ("make", "kind", "message"),
     [
         (lambda: oc.exponential(-1.0, key="k"), oc.DataError, "not negative"),
         (lambda: oc.gumbel(inf, key="k"), oc.DataError, "finite"),
@@ -287,6 +287,6 @@ def test_parameters_are_drawn_from_any_distribution(backend: str) -> None:
         (lambda: oc.choice(3, 4, replace=False, key="k"), oc.DataError, "cannot be drawn"),
     ],
 )
-def test_refusals(make: Callable[[], Any], kind: type[Exception], words: str) -> None:
-    with pytest.raises(kind, match=words):
+def test_refusals(make: Callable[[], Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
         make()

@@ -28,8 +28,8 @@ def update(target: Array, at: Any, values: Array, mode: str) -> None:
     """Updates cells in order: the last value of a cell wins."""
     if mode == "set":
         selected = np.broadcast_arrays(*at, values)
-        for *place, v in zip(*(a.ravel() for a in selected), strict=True):
-            target[tuple(place)] = v
+        for *index, v in zip(*(a.ravel() for a in selected), strict=True):
+            target[tuple(index)] = v
     else:
         UFUNCS[mode].at(target, at, values)
 
@@ -47,11 +47,11 @@ def test_updates_along_an_axis(mode: str, rng: np.random.Generator, backend: str
     kind = rng.choice(["float32", "float64", "int32"])
     x, per_index = rng.integers(-4, 5, size=shape).astype(kind), [*shape[:axis], count, *shape[axis + 1 :]]
     ids, values = rng.integers(0, shape[axis], size=per_index), rng.integers(-4, 5, size=per_index).astype(kind)
-    want, places = x.copy(), list(np.indices(per_index))
-    places[axis] = ids
-    update(want, tuple(places), values, mode)
-    made = oc.put_along_axis(oc.tensor(x), ids, oc.tensor(values), spec, mode=mode)
-    np.testing.assert_array_equal(value(backend, made), want)
+    want, indices = x.copy(), list(np.indices(per_index))
+    indices[axis] = ids
+    update(want, tuple(indices), values, mode)
+    result = oc.put_along_axis(oc.tensor(x), ids, oc.tensor(values), spec, mode=mode)
+    np.testing.assert_array_equal(value(backend, result), want)
     np.testing.assert_array_equal(
         value(backend, oc.take_along_axis(oc.tensor(x), ids, spec)), np.take_along_axis(x, ids, axis)
     )
@@ -76,10 +76,10 @@ def test_gradients_of_updates(mode: str) -> None:
     """Of several writers, the gradient is that of differences: of the last for `set`."""
     rng = np.random.default_rng(1)
     x, values, ids = rng.normal(size=(5, 2)), rng.normal(size=(4, 2)), np.array([3, 1, 3, 9])
-    places = ids[:, None] + [[0, -3]]
+    indices = ids[:, None] + [[0, -3]]
     oc.testing.gradcheck(lambda x, v: oc.index_update(x, ids, v, mode=mode), x, values)
     oc.testing.gradcheck(lambda x, v: oc.scatter_nd(x, ids[:, None], v, mode=mode), x, values)
-    oc.testing.gradcheck(lambda x, v: oc.put_along_axis(x, places, v, "ij => j", mode=mode), x, values)
+    oc.testing.gradcheck(lambda x, v: oc.put_along_axis(x, indices, v, "ij => j", mode=mode), x, values)
 
 
 def test_gradients_of_products_with_zeros() -> None:
@@ -103,15 +103,15 @@ def test_indices_out_of_range_select_nothing(backend: str) -> None:
 def test_batches_have_indices_of_their_own_or_share_them(backend: str) -> None:
     rng = np.random.default_rng(2)
     x, values = rng.normal(size=(2, 4, 3)), rng.normal(size=(2, 2, 3))
-    own, shared = np.array([[3, 0], [1, 1]]), np.array([2, 0])
+    per_row, shared = np.array([[3, 0], [1, 1]]), np.array([2, 0])
     xs, rows = oc.tensor(x, batch_axes=1), oc.tensor(values, batch_axes=1)
-    for ids, given in ((np.broadcast_to(shared, (2, 2)), shared), (own, oc.tensor(own, batch_axes=1))):
+    for ids, operand in ((np.broadcast_to(shared, (2, 2)), shared), (per_row, oc.tensor(per_row, batch_axes=1))):
         want = x.copy()
         update(want, (np.arange(2)[:, None, None], ids[..., None], np.arange(3)), values, "add")
-        np.testing.assert_allclose(value(backend, oc.index_update(xs, given, rows, mode="add")), want)
+        np.testing.assert_allclose(value(backend, oc.index_update(xs, operand, rows, mode="add")), want)
         sums = np.zeros((2, 4, 3))
         update(sums, (np.arange(2)[:, None, None], ids[..., None], np.arange(3)), values, "add")
-        np.testing.assert_allclose(value(backend, oc.segment_sum(rows, given, 4)), sums)
+        np.testing.assert_allclose(value(backend, oc.segment_sum(rows, operand, 4)), sums)
     assert oc.topk(oc.tensor(x[..., 0], batch_axes=1), 2)[0].shape == oc.tensor(x[:, :2, 0], batch_axes=1).shape
 
 
@@ -188,7 +188,7 @@ MATRIX, IDS, FRACTIONS = np.ones((3, 2)), np.array([0, 1, 0]), np.array([0.0, 1.
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "words"),
+    ("call", "error", "message"),
     [
         (lambda: oc.take_along_axis(MATRIX, MATRIX, "ij => j"), oc.DtypeError, "takes integer indices"),
         (lambda: oc.take_along_axis(MATRIX, IDS), oc.CodeError, "give a spec"),
@@ -212,6 +212,6 @@ MATRIX, IDS, FRACTIONS = np.ones((3, 2)), np.array([0, 1, 0]), np.array([0.0, 1.
         (lambda: oc.sort(MATRIX), oc.CodeError, "give a spec"),
     ],
 )  # fmt: skip
-def test_refusals(call: Callable[[], object], error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
+def test_refusals(call: Callable[[], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         call()

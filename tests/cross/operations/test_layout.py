@@ -128,8 +128,8 @@ def test_integers_keep_their_type_unless_they_are_averaged(backend: str) -> None
     assert twice.dtype == np.uint8 and twice[:, 0].tolist() == [3, 3, 8, 8, 250, 250]
     mean = evaluated(oc.resize(x, [1], mode="area"), backend)
     assert mean.dtype == np.float32 and np.isclose(mean[0, 0], 87)
-    most = evaluated(oc.adaptive_max_pool1d(x, 2), backend)
-    assert most.dtype == np.uint8 and most[:, 0].tolist() == [8, 250]
+    largest = evaluated(oc.adaptive_max_pool1d(x, 2), backend)
+    assert largest.dtype == np.uint8 and largest[:, 0].tolist() == [8, 250]
 
 
 # --- crops and grids -------------------------------------------------------------------------------------------------

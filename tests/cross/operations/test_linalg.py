@@ -288,8 +288,8 @@ def test_tiny_matrices(ctx, dims):
 
 
 def test_integers_and_narrow_floats_are_converted(ctx):
-    whole = oc.tensor(np.array([[2, 0], [0, 4]]), label="whole")
-    np.testing.assert_array_equal(LINALG.inv(whole).numpy(ctx), [[0.5, 0], [0, 0.25]])
+    integers = oc.tensor(np.array([[2, 0], [0, 4]]), label="whole")
+    np.testing.assert_array_equal(LINALG.inv(integers).numpy(ctx), [[0.5, 0], [0, 0.25]])
     half = oc.tensor(np.array([[2, 0], [0, 4]], "float16"))
     inverse = LINALG.inv(half)
     assert inverse.dtype.name == "float16"

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 import statistic_rows
 from test_torch import compare, numbers
-from torch_row import MATRIX, ONE, SAME, Row
+from torch_row import MATRIX, SAME, UNARY, Row
 
 import ocannl as oc
 
 SHAPES = int(os.environ.get("OCANNL_TEST_OPERANDS", "2"))
 TABLES = (loss_rows, norm_rows, statistic_rows)
-RESIZABLE = [row for table in TABLES for row in table.ROWS if row.shapes in (SAME, ONE, MATRIX)]
+RESIZABLE = [row for table in TABLES for row in table.ROWS if row.shapes in (SAME, UNARY, MATRIX)]
 
 
 def batch(numbers: object) -> oc.Tensor:
@@ -57,7 +57,7 @@ def test_the_mean_of_examples_of_weight_zero_is_zero(backend: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "kind", "words"),
+    ("make", "kind", "message"),
     [
         (lambda x, y: oc.smooth_l1_loss(x, x, beta=0.0), oc.DataError, "positive number"),
         (lambda x, y: oc.gaussian_nll_loss(x, x, x, eps=-1.0), oc.DataError, "positive number"),
@@ -79,7 +79,7 @@ def test_the_mean_of_examples_of_weight_zero_is_zero(backend: str) -> None:
         (lambda x, y: oc.kron(y, x), oc.ShapeError, "equally many"),
     ],
 )
-def test_refusals(make: Callable[..., Any], kind: type[Exception], words: str) -> None:
+def test_refusals(make: Callable[..., Any], kind: type[Exception], message: str) -> None:
     """`x` has two rows of three cells, `y` is a matrix."""
-    with pytest.raises(kind, match=words):
+    with pytest.raises(kind, match=message):
         make(batch(np.ones((2, 3))), oc.tensor(np.ones((5, 4))))

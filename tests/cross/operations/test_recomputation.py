@@ -43,12 +43,12 @@ def trained(ctx: oc.Context, wrap: Wrap, steps: int = 3) -> tuple[dict[str, Any]
 
 def test_steps_are_the_same_with_less_memory(backend: str) -> None:
     with oc.Context(backend, threads=1) as plain, oc.Context(backend, threads=1) as recomputed:
-        expected, whole = trained(plain, lambda block: block)
+        expected, all_bytes = trained(plain, lambda block: block)
         seen, part = trained(recomputed, oc.recompute)
     assert seen.keys() == expected.keys()
     for name, value in expected.items():
         np.testing.assert_allclose(seen[name], value, rtol=2e-5, atol=1e-7, err_msg=name)
-    assert backend == "numpy" or part < 0.6 * whole
+    assert backend == "numpy" or part < 0.6 * all_bytes
 
 
 def test_structures_of_results_and_operands() -> None:
@@ -133,8 +133,8 @@ def test_states_of_recomputed_blocks_are_saved(tmp_path: Path) -> None:
     with oc.Context("numpy") as ctx:
         ctx.init(loss)
         oc.save(tmp_path / "a", ctx, loss)
-        found = oc.load(tmp_path / "a", ctx, loss)
-    assert not found.differences and {"count.total", "first.cell.mean", "nested.cell.steps"} <= loss.states.keys()
+        loaded = oc.load(tmp_path / "a", ctx, loss)
+    assert not loaded.differences and {"count.total", "first.cell.mean", "nested.cell.steps"} <= loss.states.keys()
 
 
 def test_other_values_are_refused() -> None:

@@ -65,11 +65,11 @@ def test_child_replaces_lock_held_by_another_thread():
 
 def test_holder_of_replaced_lock_can_fork_and_release():
     def release():
-        held.release()
-        return guard is not held and not guard.locked()
+        lock.release()
+        return guard is not lock and not guard.locked()
 
     with guard as _:
-        held = guard
+        lock = guard
         assert in_child(release)
     assert not guard.locked()
 

@@ -64,8 +64,8 @@ def test_traceback_contains_user_frames_only(program, lines):
         program(oc.placeholder("x", o=[4]))
     entries = frames(caught.value)
     assert [name for file, name in entries if file == "test_traceback_filtering.py"] == lines
-    others = [entry for entry in entries if entry[0] != "test_traceback_filtering.py"]
-    assert others == [("traceback_filtering.py", "call")]
+    foreign = [entry for entry in entries if entry[0] != "test_traceback_filtering.py"]
+    assert foreign == [("traceback_filtering.py", "call")]
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None or caught.value.__suppress_context__
 

@@ -208,13 +208,13 @@ def test_propagation_does_not_depend_on_the_order(permutation):
 
 
 def test_a_trail_takes_everything_back():
-    a, b, one = RowVar(), RowVar(), DimVar(1)
+    a, b, unit_axis = RowVar(), RowVar(), DimVar(1)
     below(bare(a), bare(b))
     before = (len(a.watchers), len(b.watchers), print_row(bare(a)))
     trail = Trail()
-    order_rows(trail, bare(a), Row((), None, (one, DimVar(3))), 0, False)
+    order_rows(trail, bare(a), Row((), None, (unit_axis, DimVar(3))), 0, False)
     bind(trail, b, closed(4, 3))
     with pytest.raises(Mismatch):
         propagate(trail) or order_rows(trail, bare(a), closed(9), 0, False)
     trail.undo()
-    assert (len(a.watchers), len(b.watchers), print_row(bare(a))) == before and one.below is None
+    assert (len(a.watchers), len(b.watchers), print_row(bare(a))) == before and unit_axis.below is None

@@ -596,8 +596,8 @@ def test_loop_names_follow_the_axes(spec):
     assert len(set(spec.names())) == len(spec.names())
 
 
-WORDS = ["...", "..", "..v..", "->", "=>", "=>", "ab", "12", "(a b)", "2*", "<+", "=+"]
-PIECES = st.lists(st.sampled_from([*"aijk_2, \n*+^<=|;()&.-", *WORDS]), max_size=12).map("".join)
+TOKENS = ["...", "..", "..v..", "->", "=>", "=>", "ab", "12", "(a b)", "2*", "<+", "=+"]
+PIECES = st.lists(st.sampled_from([*"aijk_2, \n*+^<=|;()&.-", *TOKENS]), max_size=12).map("".join)
 ANYTHING = st.text() | st.text(string.printable) | st.text(st.characters()) | PIECES
 
 

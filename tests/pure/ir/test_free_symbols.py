@@ -45,7 +45,7 @@ BUF = Buf("x", float32, (8, 8), (8, 1), MemorySpace.GLOBAL, AccessMode.INOUT)
 REF = Ref(BUF, (Affine.of(J), Affine.of(I) + J))
 ZERO = Const(0, float32)
 LOAD, INDEX = Load(REF), IndexValue(Affine.of(K), float32)
-AT_LEAST = Cond((Affine.of(N) - K,))
+LOWER_BOUND = Cond((Affine.of(N) - K,))
 
 EXPRESSIONS: list[tuple[Expr, tuple[Sym, ...], set[Sym]]] = [
     (ZERO, (), set()),
@@ -54,9 +54,9 @@ EXPRESSIONS: list[tuple[Expr, tuple[Sym, ...], set[Sym]]] = [
     (LOAD, (J, I), {I, J}),
     (Apply(ADD, (LOAD, INDEX)), (), {I, J, K}),
     (Cast(INDEX, int64), (), {K}),
-    (When(AT_LEAST, LOAD, ZERO), (K, N), {I, J, K, N}),
+    (When(LOWER_BOUND, LOAD, ZERO), (K, N), {I, J, K, N}),
 ]
-WHOLE_BOUNDS = Bound.lower(0), Bound.upper(8)
+LOOP_BOUNDS = Bound.lower(0), Bound.upper(8)
 STATEMENTS: list[tuple[Stmt, tuple[Sym, ...], set[Sym]]] = [
     (Comment("n"), (), set()),
     (Poll(), (), set()),
@@ -66,7 +66,7 @@ STATEMENTS: list[tuple[Stmt, tuple[Sym, ...], set[Sym]]] = [
     (ReadClock(REF), (J, I), {I, J}),
     (Store(REF, INDEX), (J, I), {I, J, K}),
     (Update(REF, ADD, INDEX), (J, I), {I, J, K}),
-    (If(AT_LEAST, (Store(REF, ZERO),), (Let("a", INDEX),)), (K, N), {I, J, K, N}),
+    (If(LOWER_BOUND, (Store(REF, ZERO),), (Let("a", INDEX),)), (K, N), {I, J, K, N}),
     (loop(I, (Store(REF, INDEX),)), (), {J, K}),
     (For(I, Bound.lower(Affine.of(N)), Bound.upper(Affine.of(K)), (Store(REF, ZERO),)), (N, K), {J, K, N}),
     (BindIndex(J, Cast(INDEX, int64), (Store(REF, ZERO),)), (), {I, K}),

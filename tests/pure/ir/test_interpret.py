@@ -61,8 +61,8 @@ def num(value: float, kind: Precision = F32) -> Const:
 
 def run(*body: Stmt, bufs: tuple[Buf, ...] = (X, Y), n: int = 0, arena: int = 0, **arrays: object) -> dict[str, list]:
     proc = Proc("p", bufs, (N,), body, arena=arena)
-    given = {b.node: np.asarray(arrays.get(b.name, range(4)), b.precision.numpy) for b in bufs if b.node is not None}
-    return {node.label: a.tolist() for node, a in interpret(proc, given, {N: n}).items()}
+    contents = {b.node: np.asarray(arrays.get(b.name, range(4)), b.precision.numpy) for b in bufs if b.node is not None}
+    return {node.label: a.tolist() for node, a in interpret(proc, contents, {N: n}).items()}
 
 
 def test_stores_updates_and_guards() -> None:
@@ -120,8 +120,8 @@ def test_strides() -> None:
     body = [Store(cell, num(m)) for m, cell in enumerate(cells)]
     body += [Store(ref(Y, m), Load(cell)) for m, cell in enumerate(cells)]
     assert run(*body, bufs=(X, Y, back))["y"] == [0, 1, 2, 3]
-    other = Buf("x_t", F32, (2, 2), (1, 2), MemorySpace.GLOBAL, AccessMode.IN, X.node)  # the cells of x in columns
-    assert run(Store(ref(Y, 0), Load(ref(other, 0, 1))), bufs=(X, Y, other))["y"][0] == 2
+    transposed = Buf("x_t", F32, (2, 2), (1, 2), MemorySpace.GLOBAL, AccessMode.IN, X.node)  # the cells of x in columns
+    assert run(Store(ref(Y, 0), Load(ref(transposed, 0, 1))), bufs=(X, Y, transposed))["y"][0] == 2
 
 
 def test_merge_buffers_are_other_arrays() -> None:
@@ -137,26 +137,26 @@ def test_leaving_a_buffer_is_an_error(at: Affine) -> None:
         run(loop(I, (Store(ref(Y, at), num(0)),)))
 
 
-def one(value: Expr, kind: Precision) -> object:
+def evaluated(value: Expr, kind: Precision) -> object:
     out = pool("out", kind=kind)
     return interpret(Proc("p", (out,), (), (Store(ref(out), value),)), {})[out.node].item()
 
 
 def test_numbers() -> None:
-    assert one(num(0.1), F32) == np.float32(0.1)
-    assert one(Cast(num(2049.0), P.float16), P.float16) == 2048
-    assert one(Cast(num(0.3), P.bfloat16), P.bfloat16) == float(ml_dtypes.bfloat16(0.3))
-    assert one(Cast(num(-2.7), P.int32), P.int32) == -2
-    assert one(Cast(num(0.3), P.bool_), P.bool_) is True
-    assert one(Cast(num(float("nan")), P.bool_), P.bool_) is True
-    assert one(Cast(num(300, P.int32), P.uint8), P.uint8) == 44
-    assert one(Cast(num(-1, P.int32), P.uint32), P.uint32) == 2**32 - 1
-    assert one(Apply(ADD, (num(200, P.uint8), num(100, P.uint8))), P.uint8) == 44
-    assert one(Apply(DIV, (num(1), num(0))), F32) == float("inf")
-    assert one(Apply(BY_NAME["lt"], (num(1, P.int32), num(2, P.int32))), P.int32) == 1
-    assert one(When(Cond((Affine.of(-1),)), num(1), num(2)), F32) == 2
-    assert one(Apply(BY_NAME["where"], (num(0), num(1), num(2))), F32) == 2
-    assert one(IndexValue(Affine.of(7), P.int64), P.int64) == 7
+    assert evaluated(num(0.1), F32) == np.float32(0.1)
+    assert evaluated(Cast(num(2049.0), P.float16), P.float16) == 2048
+    assert evaluated(Cast(num(0.3), P.bfloat16), P.bfloat16) == float(ml_dtypes.bfloat16(0.3))
+    assert evaluated(Cast(num(-2.7), P.int32), P.int32) == -2
+    assert evaluated(Cast(num(0.3), P.bool_), P.bool_) is True
+    assert evaluated(Cast(num(float("nan")), P.bool_), P.bool_) is True
+    assert evaluated(Cast(num(300, P.int32), P.uint8), P.uint8) == 44
+    assert evaluated(Cast(num(-1, P.int32), P.uint32), P.uint32) == 2**32 - 1
+    assert evaluated(Apply(ADD, (num(200, P.uint8), num(100, P.uint8))), P.uint8) == 44
+    assert evaluated(Apply(DIV, (num(1), num(0))), F32) == float("inf")
+    assert evaluated(Apply(BY_NAME["lt"], (num(1, P.int32), num(2, P.int32))), P.int32) == 1
+    assert evaluated(When(Cond((Affine.of(-1),)), num(1), num(2)), F32) == 2
+    assert evaluated(Apply(BY_NAME["where"], (num(0), num(1), num(2))), F32) == 2
+    assert evaluated(IndexValue(Affine.of(7), P.int64), P.int64) == 7
 
 
 def test_the_side_of_a_when_that_is_not_taken_is_not_evaluated() -> None:

@@ -84,8 +84,8 @@ def lanes(*body: Stmt) -> For:
 
 
 def proc(stmt: Stmt) -> Proc:
-    others = Store(ref(Y, 0), num(0)), Store(ref(W, 0, 0), num(0)), Store(ref(S), num(0))
-    return Proc("step", (X, Y, W, S), (N,), (stmt, *others))
+    outer_stores = Store(ref(Y, 0), num(0)), Store(ref(W, 0, 0), num(0)), Store(ref(S), num(0))
+    return Proc("step", (X, Y, W, S), (N,), (stmt, *outer_stores))
 
 
 LEGAL = {
@@ -210,21 +210,21 @@ def test_what_may_not_be(stmt: Stmt, message: str) -> None:
 
 
 def test_modes_are_printed_and_compared() -> None:
-    one = loop(J, (lanes(Store(ref(W, j, i), num(1))),), mode=Mode.UNROLLED)
-    assert print_proc(proc(one)).splitlines()[5:8] == [
+    unrolled = loop(J, (lanes(Store(ref(W, j, i), num(1))),), mode=Mode.UNROLLED)
+    assert print_proc(proc(unrolled)).splitlines()[5:8] == [
         "  unrolled for j in 0..3:", "    vectorized for i in 0..5:", "      w[j, i] = 1",
     ]  # fmt: skip
-    assert one != replace(one, mode=Mode.SERIAL)
-    assert rewrite(one, lambda node: num(2) if node == num(1) else node).mode is Mode.UNROLLED
+    assert unrolled != replace(unrolled, mode=Mode.SERIAL)
+    assert rewrite(unrolled, lambda node: num(2) if node == num(1) else node).mode is Mode.UNROLLED
 
 
 # ---------------------------------------------------------------------------------------------------------- meaning
 
 
-def by_statements(made: Proc) -> Proc:
+def by_statements(proc: Proc) -> Proc:
     """Each statement of a loop over lanes in all of them before the next one, and these in any order: definitions are
     arrays then."""
-    names = Namer(bound_names(made))
+    names = Namer(bound_names(proc))
 
     def turned(node: Node) -> Node:
         if not isinstance(node, For) or node.mode is not Mode.VECTORIZED:
@@ -236,13 +236,13 @@ def by_statements(made: Proc) -> Proc:
             values = {node.sym: Affine.of(lane)}
             if isinstance(stmt, Let):
                 kind, cells = stmt.value.precision, (node.sym.hi + 1,)
-                held = lets[stmt.name] = Buf(names(stmt.name), kind, cells, (1,), MemorySpace.LOCAL, AccessMode.TEMP)
-                body.append(Local(held))
-                stmt = Store(Ref(held, (Affine.of(node.sym),)), stmt.value)
+                local = lets[stmt.name] = Buf(names(stmt.name), kind, cells, (1,), MemorySpace.LOCAL, AccessMode.TEMP)
+                body.append(Local(local))
+                stmt = Store(Ref(local, (Affine.of(node.sym),)), stmt.value)
             body.append(replace(node, sym=lane, body=(moved(stmt, values, lets),), parallel_chunk=1, mode=Mode.SERIAL))
         return If(Cond(), tuple(body))
 
-    return replace(made, body=rewrite_body(made.body, turned))
+    return replace(proc, body=rewrite_body(proc.body, turned))
 
 
 def moved(stmt: Stmt, values: dict[Sym, Affine], lets: dict[str, Buf]) -> Stmt:
@@ -274,18 +274,18 @@ def test_lanes_take_turns_at_each_statement(block: int) -> None:
             late = {"parallelize", "insert_polls", "allocate_memory"}
             late |= {"schedule"} if random.random() < 0.5 else set()
             plain = optimize(plain, {}, Capabilities(vector_bytes=16), without=frozenset(late))
-        made = with_random_modes(plain, random, "optimized" if seed % 3 else "lowered")
+        proc = with_random_modes(plain, random, "optimized" if seed % 3 else "lowered")
         symbols = {s: program.symbols[s] for s in plain.syms}
         wanted = interpret(plain, program.arrays, symbols, program.merged)
-        got = interpret(by_statements(made), program.arrays, symbols, program.merged, iteration_order=Random(seed))
+        got = interpret(by_statements(proc), program.arrays, symbols, program.merged, iteration_order=Random(seed))
         tolerance = {node: program.tolerance.get(node, 0.0) for node in wanted}
-        assert not difference(wanted, got, tolerance), f"{seed}\n{print_proc(plain)}\n{print_proc(made)}"
+        assert not difference(wanted, got, tolerance), f"{seed}\n{print_proc(plain)}\n{print_proc(proc)}"
 
 
 def test_enough_of_them_are_in_lanes() -> None:
     seen: Counter[str] = Counter()
     for seed in range(100):
         random = Random(seed)
-        made = with_random_modes(lower(generate(random, 4).code, "law"), random, "lowered")
-        seen.update(node.mode.name for node in walk(made.body) if isinstance(node, For))
+        proc = with_random_modes(lower(generate(random, 4).code, "law"), random, "lowered")
+        seen.update(node.mode.name for node in walk(proc.body) if isinstance(node, For))
     assert min(seen["VECTORIZED"], seen["UNROLLED"]) > 50

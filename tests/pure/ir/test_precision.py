@@ -16,8 +16,8 @@ from ocannl.ir.precision import PRECISIONS, Precision, precision, promote
 
 @pytest.mark.parametrize("kind", PRECISIONS, ids=repr)
 def test_every_name_of_a_type(kind: Precision) -> None:
-    for given in (kind, kind.name, kind.numpy, kind.numpy.type, kind.numpy.newbyteorder(">")):
-        assert precision(given) is kind
+    for spelling in (kind, kind.name, kind.numpy, kind.numpy.type, kind.numpy.newbyteorder(">")):
+        assert precision(spelling) is kind
     assert kind == kind.name == kind.numpy
     assert kind == kind.numpy.type and hash(kind) == hash(kind.numpy)
     assert pickle.loads(pickle.dumps(kind)) is kind
@@ -28,12 +28,12 @@ def test_every_name_of_a_type(kind: Precision) -> None:
 NO_TYPES = [None, "float7", "i4x", object, 3, np.complex64, np.dtype("U3"), [("a", int)], "int4"]
 
 
-@pytest.mark.parametrize("given", NO_TYPES)
-def test_what_is_no_type(given: object) -> None:
+@pytest.mark.parametrize("spelling", NO_TYPES)
+def test_what_is_no_type(spelling: object) -> None:
     with pytest.raises(DtypeError) as caught:
-        precision(given)
+        precision(spelling)
     assert str(caught.value) == (
-        f"{given!r} is not a data type of tensors; there are bool, uint8, uint16, uint32, uint64, int8, int16, int32, "
+        f"{spelling!r} is not a data type of tensors; there are bool, uint8, uint16, uint32, uint64, int8, int16, int32, "
         "int64, float8_e5m2, float8_e4m3fn, float16, bfloat16, float32, float64"
     )
 
@@ -70,9 +70,9 @@ def test_promotion(left: str, right: str, result: str) -> None:
 def test_laws_of_promotion(kind: Precision) -> None:
     assert promote(kind, kind) is kind
     assert promote(kind, P.float64) is P.float64
-    for other in PRECISIONS:
-        both = promote(kind, other)
-        assert promote(other, kind) is both
+    for q in PRECISIONS:
+        both = promote(kind, q)
+        assert promote(q, kind) is both
         assert promote(both, kind) is both
 
 

@@ -128,9 +128,9 @@ def test_every_statement() -> None:
 
 
 def test_origins_stand_once_at_the_margin() -> None:
-    here, there = Origin("y", "net.py:3"), Origin("z")
-    store = Store(Ref(X, (i,)), A, here)
-    body = (loop(I, (store,), here), Store(Ref(X, (Affine.of(0),)), A, there), Store(Ref(X, (Affine.of(1),)), A))
+    origin, nameless = Origin("y", "net.py:3"), Origin("z")
+    store = Store(Ref(X, (i,)), A, origin)
+    body = (loop(I, (store,), origin), Store(Ref(X, (Affine.of(0),)), A, nameless), Store(Ref(X, (Affine.of(1),)), A))
     text = print_proc(Proc("p", (), (), body), origins=True)
     assert [line.rstrip() for line in text.splitlines()] == [
         "proc p",

@@ -24,7 +24,7 @@ def count(indices, loops, dims):
     """The definitions: no cell twice, every cell at least once."""
     boxes = itertools.product(*(range(loop.lo, loop.hi + 1) for loop in loops))
     cells = [tuple(i.evaluate(dict(zip(loops, at, strict=True))) for i in indices) for at in boxes]
-    inside = {cell for cell in cells if all(0 <= place < size for place, size in zip(cell, dims, strict=True))}
+    inside = {cell for cell in cells if all(0 <= index < size for index, size in zip(cell, dims, strict=True))}
     return len(set(cells)) == len(cells), len(inside) == prod(dims)
 
 
@@ -77,8 +77,8 @@ def test_counting_agrees(start):
         dims = [random.randint(0, 6) for _ in indices]
         if random.random() < 0.5 and all(loop.extent for loop in loops):
             dims = [min(8, max(0, index.range()[1] + 1)) for index in indices]
-        found = is_injective(indices, loops), is_surjective(indices, loops, dims)
-        assert found == count(indices, loops, dims), f"{seed}: {[str(n) for n in indices]} {loops} {dims}"
+        answers = is_injective(indices, loops), is_surjective(indices, loops, dims)
+        assert answers == count(indices, loops, dims), f"{seed}: {[str(n) for n in indices]} {loops} {dims}"
 
 
 def test_large_boxes_take_no_counting():

@@ -43,10 +43,10 @@ def test_copy_prints_and_computes_the_same(seed: int) -> None:
     assert [(n.label, n.dims, n.precision, n.role) for n in twins.values()] == [
         (n.label, n.dims, n.precision, n.role) for n in twins
     ]
-    given = {twins[node]: array for node, array in program.arrays.items() if node in twins}
+    arrays = {twins[node]: array for node, array in program.arrays.items() if node in twins}
     merged = {twins[node]: array for node, array in program.merged.items() if node in twins}
     symbols = {sym.name: value for sym, value in program.symbols.items()}
-    results = interpret(copy, given, {sym: symbols[sym.name] for sym in copy.syms}, merged)
+    results = interpret(copy, arrays, {sym: symbols[sym.name] for sym in copy.syms}, merged)
     for node, array in interpret(
         proc, program.arrays, {sym: program.symbols[sym] for sym in proc.syms}, program.merged
     ).items():
@@ -62,8 +62,8 @@ def test_copy_is_optimized_in_the_same_way(seed: int) -> None:
 
 def test_every_constructor_is_known() -> None:
     of_programs = {kind for kind in vars(loops).values() if isinstance(kind, type) and hasattr(kind, "__slots__")}
-    own = {kind for kind in of_programs if kind.__module__ == loops.__name__}
-    assert own - {Buf} <= set(RECORDS)
+    kinds = {kind for kind in of_programs if kind.__module__ == loops.__name__}
+    assert kinds - {Buf} <= set(RECORDS)
 
 
 @pytest.mark.parametrize("value", [inf, -inf, nan, -0.0, 0.1, 2**63 - 1, -(2**63), np.float32(0.1), np.int64(3)])
@@ -82,8 +82,8 @@ def test_numbers_keep_their_value_and_sign(value: Any) -> None:
 
 def _records(tree: Any, name: str) -> list[Any]:
     if isinstance(tree, dict):
-        own = [tree] if name in tree else []
-        return own + [row for child in tree.values() for row in _records(child, name)]
+        records = [tree] if name in tree else []
+        return records + [row for child in tree.values() for row in _records(child, name)]
     return [row for child in tree for row in _records(child, name)] if isinstance(tree, list) else []
 
 

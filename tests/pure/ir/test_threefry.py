@@ -66,8 +66,8 @@ def test_it_is_that_of_the_paper(rounds: int, numbers: list[int]) -> None:
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=8, max_size=8))
 def test_one_by_one_and_together_it_is_the_same(numbers: list[int]) -> None:
     key, counter = numbers[:4], numbers[4:]
-    many = [np.array([c, c ^ (lane == 0), c], np.uint32) for lane, c in enumerate(counter)]
-    together = threefry4x32(key, many)
+    vectorized = [np.array([c, c ^ (lane == 0), c], np.uint32) for lane, c in enumerate(counter)]
+    together = threefry4x32(key, vectorized)
     assert (
         [int(x[0]) for x in together] == [int(x[2]) for x in together] == [int(x) for x in threefry4x32(key, counter)]
     )
@@ -77,9 +77,9 @@ def test_one_by_one_and_together_it_is_the_same(numbers: list[int]) -> None:
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_a_word_is_named_by_the_last_operand(rounds: int) -> None:
     rng = np.random.default_rng(0)
-    given = [rng.integers(0, 2**32, 20, np.uint32) for _ in range(8)]
-    four = threefry4x32(given[:4], given[4:], rounds)
+    operands = [rng.integers(0, 2**32, 20, np.uint32) for _ in range(8)]
+    four = threefry4x32(operands[:4], operands[4:], rounds)
     for lane in range(8):
-        got = BY_NAME[f"threefry4x32_{rounds}"].numpy(*given, np.full(20, lane, np.uint32))
+        got = BY_NAME[f"threefry4x32_{rounds}"].numpy(*operands, np.full(20, lane, np.uint32))
         assert got.dtype == np.uint32 and np.array_equal(got, four[lane % 4])
-    assert np.array_equal(word(rounds, *given, np.arange(20)), [four[n % 4][n] for n in range(20)])
+    assert np.array_equal(word(rounds, *operands, np.arange(20)), [four[n % 4][n] for n in range(20)])

@@ -681,9 +681,9 @@ def displaced(program: Proc, random: Random) -> Proc:
 
     def move(node: Node) -> Node:
         match node:
-            case Load(place) | Store(place) | Update(place) if place is chosen:
-                at = tuple(a + off * (n == axis % len(place.indices)) for n, a in enumerate(place.indices))
-                return replace(node, ref=Ref(place.buf, at))
+            case Load(ref) | Store(ref) | Update(ref) if ref is chosen:
+                at = tuple(a + off * (n == axis % len(ref.indices)) for n, a in enumerate(ref.indices))
+                return replace(node, ref=Ref(ref.buf, at))
             case If(cond) | When(cond) if cond is chosen:
                 return replace(node, cond=Cond(cond.ge0[1:], cond.eq0))
             case _:

@@ -35,15 +35,15 @@ I = Sym("i", 0, 3)
 X = Buf("x", P.float32, (4,), (1,), MemorySpace.GLOBAL, AccessMode.INOUT)
 AT = Ref(X, (Affine.of(I),))
 LATER = Cond((Affine.of(I) - 1,))
-ONE, TWO = Const(1.0, P.float32), Const(2.0, P.float32)
+UNIT, TWO = Const(1.0, P.float32), Const(2.0, P.float32)
 
 EVERYTHING = (
     Comment("all there is"),
     loop(I, (
         Local(Buf("a", P.float32, (), (), MemorySpace.LOCAL, AccessMode.TEMP), 0),
         Let("v", Apply(ADD, (Load(AT), Cast(IndexValue(Affine.of(I), P.int32), P.float32)))),
-        If(LATER, (Store(AT, When(LATER, Var("v", P.float32), ONE)),), (Comment(""),)),
-        Update(AT, ADD, Apply(MUL, (Load(AT), ONE))),
+        If(LATER, (Store(AT, When(LATER, Var("v", P.float32), UNIT)),), (Comment(""),)),
+        Update(AT, ADD, Apply(MUL, (Load(AT), UNIT))),
     )),
 )  # fmt: skip
 
@@ -63,11 +63,11 @@ def test_rewriting_nothing_gives_the_same_object() -> None:
 
 
 def test_rewriting_a_leaf_changes_only_the_way_to_it() -> None:
-    new = rewrite_body(EVERYTHING, lambda node: TWO if node is ONE else node)
+    new = rewrite_body(EVERYTHING, lambda node: TWO if node is UNIT else node)
     assert new is not EVERYTHING and new[0] is EVERYTHING[0]
     same = [a is b for a, b in zip(children(new[1]), children(EVERYTHING[1]), strict=True)]
     assert same == [True, True, False, False]
-    assert sum(node is TWO for node in walk(new)) == 2 and not any(node is ONE for node in walk(new))
+    assert sum(node is TWO for node in walk(new)) == 2 and not any(node is UNIT for node in walk(new))
 
 
 def test_rewriting_goes_from_the_leaves_up() -> None:
@@ -77,11 +77,11 @@ def test_rewriting_goes_from_the_leaves_up() -> None:
         order.append(type(node).__name__)
         return node
 
-    rewrite(Apply(ADD, (Load(AT), Cast(ONE, P.float32))), note)  # type: ignore[arg-type]
+    rewrite(Apply(ADD, (Load(AT), Cast(UNIT, P.float32))), note)  # type: ignore[arg-type]
     assert order == ["Load", "Const", "Cast", "Apply"]
 
 
 def test_origins_and_steps_survive() -> None:
-    stmt = loop(I, (Store(AT, ONE),))
-    new = rewrite(stmt, lambda node: TWO if node is ONE else node)
+    stmt = loop(I, (Store(AT, UNIT),))
+    new = rewrite(stmt, lambda node: TWO if node is UNIT else node)
     assert (new.sym, new.lo, new.hi, new.step) == (I, Bound.lower(0), Bound.upper(4), 1)

@@ -321,15 +321,15 @@ def test_initialization_of_an_expression_leaves_the_values_of_another() -> None:
     def build() -> tuple[oc.Block, oc.Block]:
         return cell(width=4, label="one"), cell(width=4, label="other")
 
-    (one, other), x = build(), data(2)
-    total = one(x) + other(x)
-    joint = values(one.params["w"], other.params["w"], init=[total])
-    one, other = build()
-    y, z = one(x), other(x)
-    apart = values(one.params["w"], other.params["w"], init=[z, y])
-    one, other = build()
-    one(x), other(x)
-    by_block = values(one.params["w"], other.params["w"], init=[other, one])  # type: ignore[list-item]
+    (first, second), x = build(), data(2)
+    total = first(x) + second(x)
+    joint = values(first.params["w"], second.params["w"], init=[total])
+    first, second = build()
+    y, z = first(x), second(x)
+    apart = values(first.params["w"], second.params["w"], init=[z, y])
+    first, second = build()
+    first(x), second(x)
+    by_block = values(first.params["w"], second.params["w"], init=[second, first])  # type: ignore[list-item]
     np.testing.assert_array_equal(joint, apart)
     np.testing.assert_array_equal(joint, by_block)
 

@@ -131,10 +131,10 @@ def test_any_node_is_fetched_and_fed(ctx: oc.Context) -> None:
     _, y = model()
     g = oc.graph(y)
     ctx.init(y)
-    hidden, whole = oc.evaluate(["layer", y], {"x": INPUTS}, ctx, of=g)
-    np.testing.assert_array_equal(whole, value(y, ctx))
+    hidden, output = oc.evaluate(["layer", y], {"x": INPUTS}, ctx, of=g)
+    np.testing.assert_array_equal(output, value(y, ctx))
     fed = oc.evaluate({"end": "net"}, {"net.layer": hidden, g["net.layer_2.b"]: np.float32([0, 0, 0])}, ctx, of=g)
-    np.testing.assert_array_equal(fed["end"], whole)
+    np.testing.assert_array_equal(fed["end"], output)
 
 
 def test_feeding_a_parameter_does_not_change_it(ctx: oc.Context) -> None:
@@ -187,8 +187,8 @@ def test_inserted_and_rewired(ctx: oc.Context) -> None:
     check(value(inserted, ctx), np.sin(2 * INPUTS + 1) + np.cos(2 * INPUTS + 1))
     rewired = g.rewire("right", "a", 3.0 * x)
     check(value(rewired.outputs[0], ctx), np.sin(2 * INPUTS) + np.cos(3 * INPUTS))
-    whole = g.rewire("y", "left", oc.full(0.0, o=[6]))
-    check(value(whole.outputs[0], ctx), np.cos(2 * INPUTS))
+    zeroed = g.rewire("y", "left", oc.full(0.0, o=[6]))
+    check(value(zeroed.outputs[0], ctx), np.cos(2 * INPUTS))
 
 
 def test_a_frozen_part_has_no_gradient_and_a_new_head_has(ctx: oc.Context) -> None:
@@ -214,10 +214,10 @@ def test_what_does_not_fit_is_an_error() -> None:
 def test_a_part_is_transplanted_to_another_batch(ctx: oc.Context) -> None:
     x, y = model()
     expected = value(y, ctx)
-    other = oc.placeholder("other", b=[2], o=[6])
-    moved = oc.graph(y).feed({x: other}).outputs[0]
+    second_input = oc.placeholder("other", b=[2], o=[6])
+    moved = oc.graph(y).feed({x: second_input}).outputs[0]
     assert str(moved.shape) == "2|3"
-    np.testing.assert_array_equal(oc.evaluate(moved, {other: INPUTS[:2]}, ctx), expected[:2])
+    np.testing.assert_array_equal(oc.evaluate(moved, {second_input: INPUTS[:2]}, ctx), expected[:2])
 
 
 def test_states_are_updated_through_copies(ctx: oc.Context) -> None:

@@ -48,8 +48,8 @@ def assert_correct(program: Program, proc: Proc) -> None:
 def test_plain_forms_are_correct(seed: int, target: str) -> None:
     random = Random(seed)
     program, lowered = program_of(seed)
-    some = frozenset(random.sample(NAMES, random.randrange(len(NAMES))))
-    for plain in (some, *plain_variants(TARGETS[target]), frozenset(NAMES)):
+    subset = frozenset(random.sample(NAMES, random.randrange(len(NAMES))))
+    for plain in (subset, *plain_variants(TARGETS[target]), frozenset(NAMES)):
         proc = optimize(lowered, {}, TARGETS[target], plain=plain)
         verify(proc, "placed", alignment_bytes=64)
         assert_correct(program, proc)

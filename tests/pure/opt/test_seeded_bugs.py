@@ -443,12 +443,12 @@ def memory_is_reused_before_the_last_read(patch: Patch) -> None:
 
 @bug(a_shared_loop_is_wrong)
 def dependences_between_iterations_of_a_shared_loop_are_ignored(patch: Patch) -> None:
-    patch.setattr(loop_distribution.AccessSummary, "can_share_loop_with", lambda self, other: True)
+    patch.setattr(loop_distribution.AccessSummary, "can_share_loop_with", lambda self, summary: True)
 
 
 @bug(a_shared_loop_is_wrong)
 def nests_move_into_a_shared_loop_past_anything(patch: Patch) -> None:
-    patch.setattr(loop_distribution.AccessSummary, "conflicts_with", lambda self, other: False)
+    patch.setattr(loop_distribution.AccessSummary, "conflicts_with", lambda self, summary: False)
 
 
 @bug(a_shared_loop_is_wrong)

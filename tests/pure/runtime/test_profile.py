@@ -127,10 +127,10 @@ def test_partitioned_nests_compute_the_routine(ctx):
 def test_nests_without_timestamps_have_a_single_row(ctx):
     _, step = compiled(ctx)
     proc = step._program.rebuild()
-    whole, apart = partition(proc, with_timestamps=False), partition(proc)
-    assert [piece.proc.name for piece in whole] == [piece.proc.name for piece in apart]
-    assert all(len(piece.members) == 1 and piece.timestamps is None for piece in whole)
-    assert not any(isinstance(node, ReadClock) for piece in whole for node in walk(piece.proc.body))
+    nests, parts = partition(proc, with_timestamps=False), partition(proc)
+    assert [piece.proc.name for piece in nests] == [piece.proc.name for piece in parts]
+    assert all(len(piece.members) == 1 and piece.timestamps is None for piece in nests)
+    assert not any(isinstance(node, ReadClock) for piece in nests for node in walk(piece.proc.body))
 
 
 def test_profile_of_cached_code(ctx):

@@ -63,17 +63,17 @@ def test_there_is_some_of_everything() -> None:
             seen["several pieces"] += len(assign.pieces) > 1
             for piece in assign.pieces:
                 inner = values(piece.value)
-                mine = {s for a in piece.indices for s in a.syms}
+                symbols = {s for a in piece.indices for s in a.syms}
                 seen.update(type(v).__name__ for v in inner)
                 seen.update(f"op {v.op}" for v in inner if isinstance(v, Call))
                 seen["empty loop"] += any(s.extent == 0 for s in piece.loops)
                 seen["loop from one"] += any(s.lo == 1 for s in piece.loops)
-                seen["reduction"] += any(s not in mine for s in piece.loops)
-                seen["diagonal"] += sum(len(a.terms) for a in piece.indices) > len(mine)
+                seen["reduction"] += any(s not in symbols for s in piece.loops)
+                seen["diagonal"] += sum(len(a.terms) for a in piece.indices) > len(symbols)
                 seen["window on the left"] += any(len(a.terms) > 1 for a in piece.indices)
                 seen["strided"] += any(abs(c) > 1 for a in piece.indices for c, _ in a.terms)
                 seen["reversed"] += any(c < 0 for a in piece.indices for c, _ in a.terms)
-                seen["static on the left"] += any(s.kind is SymKind.STATIC for s in mine)
+                seen["static on the left"] += any(s.kind is SymKind.STATIC for s in symbols)
                 seen["mask"] += bool(piece.when.ge0)
                 seen["equality"] += bool(piece.when.eq0)
                 for read in reads(piece.value):
@@ -97,7 +97,7 @@ def test_there_is_some_of_everything() -> None:
 
 def test_errors_of_powers_of_powers() -> None:
     """Numbers that are off by what is known of them end no farther apart than that says."""
-    random, off, said = Random(0), 0.0, 0
+    random, off, reported = Random(0), 0.0, 0
     for _ in range(2000):
         low, few = random.uniform(0.25, 4), random.uniform(0, 1.5)
         cell = Info(low, low * random.uniform(1, 2), 99, random.choice((0, 1e-5, 1e-3)), float32)
@@ -106,15 +106,15 @@ def test_errors_of_powers_of_powers() -> None:
         bound = error_of(POW, cell, [(value, times)], float32)
         if bound is None:
             continue
-        said += 1
-        one = two = random.uniform(cell.low, cell.high)
-        two += random.choice((-1, 1)) * cell.error
+        reported += 1
+        first = second = random.uniform(cell.low, cell.high)
+        second += random.choice((-1, 1)) * cell.error
         for _ in range(times):
             exponent = random.uniform(value.low, value.high)
-            one, two = one**exponent, two ** (exponent + random.choice((-1, 1)) * value.error)
-        assert abs(one - two) <= bound
-        off = max(off, abs(one - two) / bound)
-    assert said > 1000 and off > 0.5
+            first, second = first**exponent, second ** (exponent + random.choice((-1, 1)) * value.error)
+        assert abs(first - second) <= bound
+        off = max(off, abs(first - second) / bound)
+    assert reported > 1000 and off > 0.5
     unknown = Info(0, 2, 99, 1e9, float32)
     assert error_of(POW, Info(1, 8, 0, 0, float32), [(unknown, 1)], float32) is None
 

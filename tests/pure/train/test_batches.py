@@ -120,15 +120,15 @@ def test_placeholders_are_created_by_name() -> None:
     assert len(data) == 3 and len(train.batches({"x": XS}, 4, partial="drop")) == 2
     with pytest.raises(oc.ArgumentError, match="the batches have no 'y', but 'x', 't'"):
         data["y"]
-    other = data.of({"x": XS[:3], "t": TS[:3]})
-    assert other.placeholders == data.placeholders and len(rows_of(other)) == 3
+    second = data.of({"x": XS[:3], "t": TS[:3]})
+    assert second.placeholders == data.placeholders and len(rows_of(second)) == 3
 
 
 def test_orders_are_new_in_each_epoch_and_the_same_for_a_seed() -> None:
-    data, again, other = (train.batches({"t": TS}, 5, shuffle=seed) for seed in (3, 3, 4))
+    data, again, other_seed = (train.batches({"t": TS}, 5, shuffle=seed) for seed in (3, 3, 4))
     epochs = [[row[0] for row in rows_of(data)] for _ in range(3)]
     assert [[row[0] for row in rows_of(again)] for _ in range(3)] == epochs
-    assert [row[0] for row in rows_of(other)] != epochs[0]
+    assert [row[0] for row in rows_of(other_seed)] != epochs[0]
     assert len(set(map(tuple, epochs))) == 3 and all(sorted(epoch) == TS.tolist() for epoch in epochs)
 
 
@@ -140,7 +140,7 @@ def test_iteration_continues_at_a_position(source: Any, prefetch: int) -> None:
     if isinstance(source, dict):
         settings |= {"size": 4, "shuffle": 0}
     data, resumed = train.batches(source, **settings), train.batches(source, **settings)
-    whole = [feed[t].tolist() for _ in range(2) for feed in data]
+    uninterrupted = [feed[t].tolist() for _ in range(2) for feed in data]
     assert data.position == {"epoch": 2, "batch": 0}
     data.position = {"epoch": 0, "batch": 0}
     seen = []
@@ -150,7 +150,7 @@ def test_iteration_continues_at_a_position(source: Any, prefetch: int) -> None:
             break
     resumed.position = data.position
     assert resumed.position == {"epoch": 0, "batch": 2}
-    assert seen + [feed[t].tolist() for _ in range(2) for feed in resumed] == whole
+    assert seen + [feed[t].tolist() for _ in range(2) for feed in resumed] == uninterrupted
     with pytest.raises(oc.ArgumentError, match="a position of batches"):
         data.position = {"epoch": 0}
 

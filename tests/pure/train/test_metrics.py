@@ -53,8 +53,8 @@ def test_metrics_of_batches(name: str, size: int) -> None:
     data = train.batches({"x": xs, "t": ts}, size)
     x, t = data.placeholders
     with oc.Context("numpy") as ctx:
-        found = train.evaluate(ctx, {"metric": make(x, t)}, data)["metric"]
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+        value = train.evaluate(ctx, {"metric": make(x, t)}, data)["metric"]
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
     assert data.position == {"epoch": 0, "batch": 0}
 
 
@@ -64,10 +64,10 @@ def test_metrics_of_expressions_and_symbols() -> None:
     t = oc.tensor(IDS.reshape(5, 10), batch_axes=2)[n]
     with oc.Context("numpy") as ctx:
         both = {"accuracy": train.accuracy(2 * x, t), "loss": train.average(oc.cross_entropy(x, t))}
-        found = train.evaluate(ctx, both, n)
-    assert found["accuracy"] == pytest.approx(metrics.accuracy_score(IDS, LOGITS.argmax(1)))
+        value = train.evaluate(ctx, both, n)
+    assert value["accuracy"] == pytest.approx(metrics.accuracy_score(IDS, LOGITS.argmax(1)))
     probabilities = np.exp(LOGITS) / np.exp(LOGITS).sum(1, keepdims=True)
-    assert found["loss"] == pytest.approx(metrics.log_loss(IDS, probabilities, labels=range(4)))
+    assert value["loss"] == pytest.approx(metrics.log_loss(IDS, probabilities, labels=range(4)))
 
 
 def data_of(xs: Any, ts: Any) -> tuple[Any, Any, train.Batches]:

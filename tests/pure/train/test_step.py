@@ -47,14 +47,14 @@ def test_momentum_stores_a_velocity_for_each_parameter(loss):
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda: oc.tensor([1.0], label="x") * 2, "has no gradient"),
         (lambda: 3.0, "3.0 has no gradient"),
     ],
 )
-def test_loss_without_parameters_is_rejected(make, words):
-    with pytest.raises(oc.CodeError, match=words):
+def test_loss_without_parameters_is_rejected(make, message):
+    with pytest.raises(oc.CodeError, match=message):
         train.grad_update(make())
 
 

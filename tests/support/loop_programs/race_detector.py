@@ -10,7 +10,7 @@ from ocannl.ir.accesses import alias_class
 from ocannl.ir.interpret import Write
 from ocannl.ir.loops import Buf, MemorySpace
 
-Place = tuple[object, int]
+Cell = tuple[object, int]
 
 
 class Claims(Random):
@@ -24,8 +24,8 @@ class Claims(Random):
         super().__init__(seed)
         self.races: list[str] = []
         self.iteration: int | None = None  # of the loop at hand, if it is shared
-        self._readers: dict[Place, set[int]] = {}
-        self._writer: dict[Place, int] = {}
+        self._readers: dict[Cell, set[int]] = {}
+        self._writer: dict[Cell, int] = {}
 
     def sample(self, population: Sequence[int], k: int) -> Iterator[int]:  # type: ignore[override]
         self._readers, self._writer = {}, {}
@@ -38,20 +38,20 @@ class Claims(Random):
             return
         for cell in write.read:
             if cell.buf.space is not MemorySpace.LOCAL:
-                self._readers.setdefault(_place(cell.buf, cell.at), set()).add(self.iteration)
-                self._meet(_place(cell.buf, cell.at), f"reads {cell.buf.name}{list(cell.at)}")
+                self._readers.setdefault(_cell(cell.buf, cell.at), set()).add(self.iteration)
+                self._meet(_cell(cell.buf, cell.at), f"reads {cell.buf.name}{list(cell.at)}")
         buf = write.stmt.ref.buf
         if buf.space is not MemorySpace.LOCAL:  # which every iteration has for itself
-            self._meet(_place(buf, write.at), f"writes {buf.name}{list(write.at)}")
-            self._writer[_place(buf, write.at)] = self.iteration
-            if self._readers.get(_place(buf, write.at), set()) - {self.iteration}:
+            self._meet(_cell(buf, write.at), f"writes {buf.name}{list(write.at)}")
+            self._writer[_cell(buf, write.at)] = self.iteration
+            if self._readers.get(_cell(buf, write.at), set()) - {self.iteration}:
                 self.races.append(f"iteration {self.iteration} writes {buf.name}{list(write.at)}, which others read")
 
-    def _meet(self, place: Place, what: str) -> None:
-        other = self._writer.get(place, self.iteration)
-        if other != self.iteration:
-            self.races.append(f"iteration {self.iteration} {what}, which iteration {other} writes")
+    def _meet(self, cell: Cell, access: str) -> None:
+        writer = self._writer.get(cell, self.iteration)
+        if writer != self.iteration:
+            self.races.append(f"iteration {self.iteration} {access}, which iteration {writer} writes")
 
 
-def _place(buf: Buf, at: tuple[Any, ...]) -> Place:
+def _cell(buf: Buf, at: tuple[Any, ...]) -> Cell:
     return alias_class(buf), sum(n * stride for n, stride in zip(at, buf.strides, strict=True))

@@ -48,14 +48,14 @@ class _Maker:
         kinds: list[Callable[[], Assign]] = [self.cells] * 6 + [self.total] * 2 + [self.turned, self.guarded, self.part]
         kinds += [self.down, self.up] * 2 if self.dims else []
         code = [self.random.choice(kinds)() for _ in range(statements)]
-        asked = {node: "a test" for node in self.arrays if self.random.random() < 0.2}
-        return Chain(Seq(tuple(code)), self.arrays, asked)
+        requested = {node: "a test" for node in self.arrays if self.random.random() < 0.2}
+        return Chain(Seq(tuple(code)), self.arrays, requested)
 
     def node(self, dims: tuple[int, ...], role: Role) -> TNode:
-        made = TNode(f"x{len(self.arrays)}", role, lambda: dims, lambda: int32)
-        self.arrays[made] = np.array([self.random.randint(-3, 3) for _ in range(int(np.prod(dims)))], np.int32)
-        self.arrays[made] = self.arrays[made].reshape(dims)
-        return made
+        node_made = TNode(f"x{len(self.arrays)}", role, lambda: dims, lambda: int32)
+        self.arrays[node_made] = np.array([self.random.randint(-3, 3) for _ in range(int(np.prod(dims)))], np.int32)
+        self.arrays[node_made] = self.arrays[node_made].reshape(dims)
+        return node_made
 
     def syms(self, dims: tuple[int, ...]) -> list[Sym]:
         self.count += len(dims)
@@ -85,8 +85,8 @@ class _Maker:
         fresh = when.is_true and self.random.random() < 0.4
         lhs = self.node(self.dims, Role.RESULT) if fresh else self.known()
         clear = when.is_true and (op is None or self.random.random() < 0.5)
-        place = tuple(map(Affine.of, at))
-        return Assign(lhs, op, clear, (Piece(tuple(loops), place, value, when),), Origin(lhs.label))
+        indices = tuple(map(Affine.of, at))
+        return Assign(lhs, op, clear, (Piece(tuple(loops), indices, value, when),), Origin(lhs.label))
 
     def cells(self) -> Assign:
         syms = self.syms(self.dims)
@@ -119,9 +119,9 @@ class _Maker:
     def up(self) -> Assign:
         """The value of a row, broadcast to its cells."""
         syms = self.syms(self.dims)
-        known = Read(self.row(False), tuple(map(Affine.of, syms[:-1])))
+        operand = Read(self.row(False), tuple(map(Affine.of, syms[:-1])))
         op = BY_NAME[self.random.choice(("add", "sub", "mul", "max"))]
-        return self.write(syms, syms, Call(op, (self.value(syms, 1), known)), None, TRUE)
+        return self.write(syms, syms, Call(op, (self.value(syms, 1), operand)), None, TRUE)
 
     def turned(self) -> Assign:
         """Transposed or reversed cells."""

@@ -75,10 +75,10 @@ def group(random: Random) -> GroupSample:
 def plain_plan(random: Random, group: FusionGroup) -> ScalarPlan:
     """Any order of the loops, and any number of partial sums."""
 
-    def reduced(each: Reduction) -> ReductionPlan:
-        order = random.sample(each.syms, len(each.syms))
-        ways = random.randint(1, 5) if order and each.update.op in REASSOCIABLE else 1
-        return ReductionPlan(tuple(order), ways)
+    def reduced(reduction: Reduction) -> ReductionPlan:
+        order = random.sample(reduction.syms, len(reduction.syms))
+        accumulators = random.randint(1, 5) if order and reduction.update.op in REASSOCIABLE else 1
+        return ReductionPlan(tuple(order), accumulators)
 
     return ScalarPlan(tuple(random.sample(group.syms, len(group.syms))), tuple(map(reduced, group.reductions)))
 
@@ -124,9 +124,9 @@ def tiled_plan(random: Random, group: FusionGroup) -> TilePlan | None:
 def _arranged(random: Random, plan: TilePlan) -> TilePlan:
     """The loops in any order, one of them in stretches of any length."""
     last = random.choice([*plan.tile_sizes.items()])
-    before = [each for each in plan.loops if each != last]
+    before = [reduction for reduction in plan.loops if reduction != last]
     ordered = replace(plan, loops=(*random.sample(before, len(before)), last))
-    strips = [(sym, random.randint(1, turns + 1)) for sym, turns in ordered.trip_counts.items() if turns > 1]
+    strips = [(sym, random.randint(1, trips + 1)) for sym, trips in ordered.trip_counts.items() if trips > 1]
     return replace(ordered, strip=random.choice([None, *strips]))
 
 
@@ -170,9 +170,9 @@ class _Maker:
         sums = (self.total(kept, reduced),) if reduced or self.chance(0.2) else ()
         self.loops = kept
         cond = self.guard(kept)
-        tail = self.tail([Load(each.update.ref) for each in sums])
-        made = FusionGroup(tuple([loop(s, ()) for s in kept]), cond, sums, tail)
-        return GroupSample(made, tuple(self.bufs), self.arrays)
+        tail = self.tail([Load(reduction.update.ref) for reduction in sums])
+        group = FusionGroup(tuple([loop(s, ()) for s in kept]), cond, sums, tail)
+        return GroupSample(group, tuple(self.bufs), self.arrays)
 
     # --- loops and indices ---
 
@@ -249,12 +249,12 @@ class _Maker:
         shape = tuple(max(index.range()[1], 1) if index.range()[0] < 0 else index.range()[1] + 1 for index in at)
         if prod(shape) > 4000:
             return self.number()
-        found: Expr = Load(Ref(self.array(shape, kind), tuple(at)))
+        load: Expr = Load(Ref(self.array(shape, kind), tuple(at)))
         if not guards.is_true:
-            found = When(guards, found, Const(1, kind))
-        found = found if kind is self.kind else Cast(found, self.kind)
-        self.seen.append(found)
-        return found
+            load = When(guards, load, Const(1, kind))
+        load = load if kind is self.kind else Cast(load, self.kind)
+        self.seen.append(load)
+        return load
 
     # --- values ---
 

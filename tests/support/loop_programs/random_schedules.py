@@ -52,8 +52,8 @@ class Drawn:
 def sample(random: Random, shapes: Sequence[tuple[int, ...]] = SHAPES) -> tuple[Program, dict[TNode, str]]:
     """A program of everything there is, or a long one of simple statements on arrays of one shape; and what is kept."""
     if random.random() < 0.5:
-        made = generate(random, random.randint(1, 6))
-        return made, {node: "a test" for node in nodes(made.code) if random.random() < 0.2}
+        program = generate(random, random.randint(1, 6))
+        return program, {node: "a test" for node in nodes(program.code) if random.random() < 0.2}
     long = chain(random, random.randint(4, 14), shapes)
     return Program(long.code, long.arrays, {}, {}, dict.fromkeys(long.arrays, 0.0)), long.asked
 
@@ -61,14 +61,14 @@ def sample(random: Random, shapes: Sequence[tuple[int, ...]] = SHAPES) -> tuple[
 def drawn(
     random: Random,
     lowered: Proc,
-    asked: Mapping[TNode, str],
+    keep_reasons: Mapping[TNode, str],
     capabilities: Capabilities,
     on_stage: Callable[[str, Proc], None] = lambda name, proc: None,
 ) -> Drawn:
     width = random.choice(WIDTHS)
     target = replace(capabilities, vector_bytes=width, vector_registers=random.choice((16, 32)))
-    left_out, own = random.choice((0, 0, 0.3, 0.8)), random.choice((0, 0.5, 0.9))
-    mine: dict[str, Callable[[Proc], Proc]] = {
+    left_out, random_share = random.choice((0, 0, 0.3, 0.8)), random.choice((0, 0.5, 0.9))
+    random_passes: dict[str, Callable[[Proc], Proc]] = {
         "choose_layouts": lambda proc: turned(random, proc),
         "hoist_parallel_loop": lambda proc: hoist_parallel_loop(proc, target, 2, 0, 1e9),
         "pad_rows": lambda proc: pad_rows(proc, random.choice((4, 16, 64))),
@@ -81,18 +81,18 @@ def drawn(
         "parallelize": lambda proc: parallelize(proc, 1, random.choice((1, 10, 100))),
         "insert_polls": lambda proc: insert_polls(proc, random.choice((1, 20, 1000))),
     }
-    proc, words = lowered, [f"vectors of {width} bytes"]
-    for each in passes(asked, target):
-        if each.name not in ALWAYS and random.random() < left_out:
-            words.append(f"no {each.name}")
+    proc, description = lowered, [f"vectors of {width} bytes"]
+    for row in passes(keep_reasons, target):
+        if row.name not in ALWAYS and random.random() < left_out:
+            description.append(f"no {row.name}")
             continue
-        if each.name in mine and random.random() < own:
-            words.append(f"any {each.name}")
-            proc = mine[each.name](proc)
+        if row.name in random_passes and random.random() < random_share:
+            description.append(f"any {row.name}")
+            proc = random_passes[row.name](proc)
         else:
-            proc = each.run(proc)
-        on_stage(each.name, proc)
-    return Drawn(proc, ", ".join(words))
+            proc = row.run(proc)
+        on_stage(row.name, proc)
+    return Drawn(proc, ", ".join(description))
 
 
 def any_plan(random: Random, group: FusionGroup, capabilities: Capabilities, shared: bool = False) -> Plan:
@@ -103,15 +103,15 @@ def any_plan(random: Random, group: FusionGroup, capabilities: Capabilities, sha
         tile = tiled_plan(random, group)
         if tile is not None and prod(tile.tile_sizes.values()) <= LARGEST * tile.lanes:
             return tile
-    some = plain_plan(random, group)
-    return ScalarPlan(some.order, tuple([
-        reduced if each.update.op in REASSOCIABLE else replace(reduced, order=each.syms)
-        for reduced, each in zip(some.reductions, group.reductions, strict=True)
+    plan = plain_plan(random, group)
+    return ScalarPlan(plan.order, tuple([
+        reduced if reduction.update.op in REASSOCIABLE else replace(reduced, order=reduction.syms)
+        for reduced, reduction in zip(plan.reductions, group.reductions, strict=True)
     ]))  # fmt: skip
 
 
 def _may_be_tiled(group: FusionGroup, capabilities: Capabilities) -> bool:
-    loops = (*group.loops, *(loop for each in group.reductions for loop in each.loops))
+    loops = (*group.loops, *(loop for reduction in group.reductions for loop in reduction.loops))
     subject = tiling_problem(group, replace(capabilities, vector_bytes=max(WIDTHS)))
     return subject is not None and all(loop.sym.extent for loop in loops)
 
@@ -146,8 +146,8 @@ def fetched(random: Random, proc: Proc) -> Proc:
             return node
         return replace(node, distance=node.distance * random.choice((1, -1, 3, 1000)))
 
-    made = prefetch(proc, random.choice((0, 1000)), random.choice((0, 100)))
-    return replace(made, body=rewrite_body(made.body, rule))
+    program = prefetch(proc, random.choice((0, 1000)), random.choice((0, 100)))
+    return replace(program, body=rewrite_body(program.body, rule))
 
 
 def _in_any_order(random: Random, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ SMALL = {
 
 # Maximum number of satisfiable systems refused, of 250: undetermined ones, and those with a wrong default. Errors must
 # always be helpful.
-MAX_ASKED, MAX_GUESSED = 20, 9
+MAX_QUERIES, MAX_GUESSED = 20, 9
 STRAINED = {"rows": 1, "kinds": 1, "stretches": 1, "flanks": 2}
 
 
@@ -60,7 +60,7 @@ def refused_without_need(seeds: range) -> str:
             return "\n\n".join(strained)
     if len(guessed) > MAX_GUESSED:
         return "\n\n".join(guessed)
-    return f"{undetermined} ask for a size" if undetermined > MAX_ASKED else ""
+    return f"{undetermined} ask for a size" if undetermined > MAX_QUERIES else ""
 
 
 CERTAIN = ("rows", "kinds", "flanks", "ends", "inserted", "joined")

@@ -13,12 +13,12 @@ linux = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the sys
 
 def cores_of_worker(callers_core, number):
     """The cores that a worker with this number may run on."""
-    found = []
-    arguments = lambda *_: found.append(os.sched_getaffinity(0)), callers_core, 0, number
+    cores = []
+    arguments = lambda *_: cores.append(os.sched_getaffinity(0)), callers_core, 0, number
     thread = threading.Thread(target=thread_pool._work, args=arguments)
     thread.start()
     thread.join()
-    return found[0]
+    return cores[0]
 
 
 @linux

@@ -5,22 +5,22 @@ OPEN = ""
 
 def replay(net):
     for order in ("sum first last", "sum last first", "last sum first"):
-        x, w, made = net.x("?", "x"), net.x("?", "w"), {}
+        x, w, results = net.x("?", "x"), net.x("?", "w"), {}
         steps = {
             "sum": lambda: net.add(w, w, x),  # noqa: B023
-            "first": lambda: net.einsum("i, ... => i, ...", made["sum"], i=2),  # noqa: B023
+            "first": lambda: net.einsum("i, ... => i, ...", results["sum"], i=2),  # noqa: B023
             "last": lambda: net.einsum("..., i => ...", x, i=3),  # noqa: B023
         }
         for step in order.split():
-            made[step] = steps[step]()
-        assert net.shapes(x, w, made["sum"]) == ["2,3", "2,3", "2,3"], order
+            results[step] = steps[step]()
+        assert net.shapes(x, w, results["sum"]) == ["2,3", "2,3", "2,3"], order
     for order in ("sum first last", "sum last first", "first sum last"):
-        x, w, made = net.x("?", "x"), net.x("?", "w"), {}
+        x, w, results = net.x("?", "x"), net.x("?", "w"), {}
         steps = {
             "sum": lambda: net.add(w, x),  # noqa: B023
             "first": lambda: net.einsum("i, ... => ...", x, i=3),  # noqa: B023
-            "last": lambda: net.einsum("..., i => ..., 0", made["sum"], i=1),  # noqa: B023
+            "last": lambda: net.einsum("..., i => ..., 0", results["sum"], i=1),  # noqa: B023
         }
         for step in order.split():
-            made[step] = steps[step]()
-        assert net.shapes(x, w, made["sum"]) == ["3,1", "3,1", "3,1"], order
+            results[step] = steps[step]()
+        assert net.shapes(x, w, results["sum"]) == ["3,1", "3,1", "3,1"], order

@@ -7,23 +7,23 @@ OPEN = ""
 
 def replay(net):
     for order in ("square rest first product", "rest first square product"):
-        x, made = net.x("?->?", "x"), {}
+        x, results = net.x("?->?", "x"), {}
         steps = {
             "square": lambda: net.mul(x, x),  # noqa: B023
             "rest": lambda: net.einsum("|...->..., i => |...->...", x),  # noqa: B023
-            "first": lambda: net.einsum("|i, j, ...->... => |j, ...->...", made["rest"], i=3),  # noqa: B023
-            "product": lambda: net.mul(made["square"], made["rest"]),  # noqa: B023
+            "first": lambda: net.einsum("|i, j, ...->... => |j, ...->...", results["rest"], i=3),  # noqa: B023
+            "product": lambda: net.mul(results["square"], results["rest"]),  # noqa: B023
         }
         for step in order.split():
-            made[step] = steps[step]()
+            results[step] = steps[step]()
         assert str(x) == "3,3->3,3", order
     for order in ("rest product second", "rest second product"):
-        x, made = net.x("?->?", "x"), {}
+        x, results = net.x("?->?", "x"), {}
         steps = {
             "rest": lambda: net.einsum("|...->..., i => |...->...", x),  # noqa: B023
-            "product": lambda: net.relate(COMPOSE_ACCUMULATE, made["rest"], x, x),  # noqa: B023
-            "second": lambda: net.einsum("|i, j, ...->... => |j, ...->...", made["rest"]),  # noqa: B023
+            "product": lambda: net.relate(COMPOSE_ACCUMULATE, results["rest"], x, x),  # noqa: B023
+            "second": lambda: net.einsum("|i, j, ...->... => |j, ...->...", results["rest"]),  # noqa: B023
         }
         for step in order.split():
-            made[step] = steps[step]()
+            results[step] = steps[step]()
         assert str(x) == "1,1->1,1", order

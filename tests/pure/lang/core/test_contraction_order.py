@@ -37,10 +37,10 @@ def test_large_intermediate_results_are_avoided() -> None:
     spec, sizes = "ai,bi,abcj,cj->", (40, 40, 2, 40, 2)
     letters = sorted(set(spec) - set(",->"))
     operands = [frozenset(map(letters.index, axes)) for axes in spec.split("->")[0].split(",")]
-    found = contraction_tree(tuple(operands), frozenset(), sizes)
-    assert found is not None
+    tree = contraction_tree(tuple(operands), frozenset(), sizes)
+    assert tree is not None
     costs = _Costs(operands, frozenset(), sizes)
-    assert costs.of(found)[1] <= max(SMALL_CELLS, MAX_GROWTH * max(map(costs.cells, operands)))
+    assert costs.of(tree)[1] <= max(SMALL_CELLS, MAX_GROWTH * max(map(costs.cells, operands)))
 
 
 @pytest.mark.parametrize("number", [4, 6, 9, 12])
@@ -49,8 +49,8 @@ def test_chains_cost_no_more_than_with_the_orders_of_numpy(number: int) -> None:
     sizes = tuple(int(n) for n in random.integers(20, 200, number + 1))
     operands = tuple(frozenset((n, n + 1)) for n in range(number))
     result = frozenset((0, number))
-    found = contraction_tree(operands, result, sizes)
-    assert found is not None
+    tree = contraction_tree(operands, result, sizes)
+    assert tree is not None
     shapes = [np.empty((sizes[n], sizes[n + 1])) for n in range(number)]
     spec = ",".join(chr(97 + n) + chr(98 + n) for n in range(number)) + "->a" + chr(97 + number)
     path = np.einsum_path(spec, *shapes, optimize=("greedy", 1 << 40))[0][1:]
@@ -59,5 +59,5 @@ def test_chains_cost_no_more_than_with_the_orders_of_numpy(number: int) -> None:
         pair = [entries.pop(at) for at in sorted(step, reverse=True)]
         entries.append(tuple(pair))
     costs = _Costs(operands, result, sizes)
-    assert costs.of(found)[0] <= 1.3 * costs.of(entries[0])[0]  # type: ignore[arg-type]
-    assert costs.of(found)[0] < prod(sizes)
+    assert costs.of(tree)[0] <= 1.3 * costs.of(entries[0])[0]  # type: ignore[arg-type]
+    assert costs.of(tree)[0] < prod(sizes)

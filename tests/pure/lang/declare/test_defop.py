@@ -368,7 +368,7 @@ def test_any_number_of_inputs(oracle: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "valid", "words"),
+    ("count", "valid", "text"),
     [
         (d.exactly(1), {1}, "exactly 1"),
         (d.at_least(2), {2, 3}, "at least 2"),
@@ -376,13 +376,13 @@ def test_any_number_of_inputs(oracle: Any) -> None:
         (d.between(1, 2), {1, 2}, "1 to 2"),
     ],
 )
-def test_arity_of_variadic_inputs(count: d.Count, valid: set[int], words: str) -> None:
+def test_arity_of_variadic_inputs(count: d.Count, valid: set[int], text: str) -> None:
     fn = scaled(inputs={"xs": d.Input(count=count)})
     for n in range(4):
         if n in valid:
             fn(*[1.0] * (n + 1))
         else:
-            with pytest.raises(oc.CodeError, match=rf"^`scaled` takes {words} of `\*xs`, and {n} (is|are) given$"):
+            with pytest.raises(oc.CodeError, match=rf"^`scaled` takes {text} of `\*xs`, and {n} (is|are) given$"):
                 fn(*[1.0] * (n + 1))
 
 
@@ -482,9 +482,9 @@ def window_mean(x, *, size):
 
 
 def test_parts_are_shared_and_settings_are_names_of_the_spec(oracle: Any) -> None:
-    for fn, words in ((window_sum, "Sum"), (window_mean, "Mean")):
+    for fn, title in ((window_sum, "Sum"), (window_mean, "Mean")):
         assert str(inspect.signature(fn)) == "(x, *, size: int = 2, stride: int = <follows size>)"
-        assert fn.__doc__ == f"{words} of each window.\n\nWindows of `size` cells, `stride` apart."
+        assert fn.__doc__ == f"{title} of each window.\n\nWindows of `size` cells, `stride` apart."
         with pytest.raises(oc.CodeError, match="needs size > 0\n  size  0"):
             fn(oc.tensor(A), size=0)
     x = np.arange(6.0)

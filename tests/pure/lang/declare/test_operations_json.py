@@ -88,7 +88,7 @@ def test_operations_are_described_as_they_are_called() -> None:
         module = getattr(oc, row.declaration.namespace) if row.declaration.namespace else oc
         function = getattr(oc.Tensor if row.is_method else module, row.name)
         names = [p for p in inspect.signature(function).parameters if p not in ("self", "label")]
-        described = [each["name"] for each in (*operation["inputs"][row.is_method :], *operation["settings"])]
+        described = [parameter["name"] for parameter in (*operation["inputs"][row.is_method :], *operation["settings"])]
         assert sorted(described) == sorted(names)
 
 

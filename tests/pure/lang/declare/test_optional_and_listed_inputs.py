@@ -83,8 +83,8 @@ def mixed(xs, y):
         v["=:"] = sum(v_xs[1:], v_xs[0]) * v_y
 
     def gradient(g, v_xs, v_y, g_xs, g_y):
-        for each in g_xs:
-            each += g * v_y
+        for gradient_of_x in g_xs:
+            gradient_of_x += g * v_y
         g_y += g * sum(v_xs[1:], v_xs[0])
 
     return forward, gradient

@@ -83,9 +83,9 @@ def judged(before: Proc) -> Proc:
     return after
 
 
-def fused(*code: Comp, asked: Iterable[TNode] = ()) -> str:
+def fused(*code: Comp, kept_nodes: Iterable[TNode] = ()) -> str:
     """What becomes of the statements."""
-    proc = judged(decide_placement(lower(Seq(code), "step"), dict.fromkeys(asked, "keep=")))
+    proc = judged(decide_placement(lower(Seq(code), "step"), dict.fromkeys(kept_nodes, "keep=")))
     return "\n".join(line for line in print_proc(proc).splitlines()[1:] if " : " not in line)
 
 
@@ -126,8 +126,8 @@ def test_a_sum_that_reaches_only_some_cells_leaves_the_fill_alone() -> None:
     assert fused(fill, diagonal).count("y[") == 3
     row = Assign(y, ADD, False, (Piece((j, k), at(1, j), Read(x, at(j))),))
     assert fused(fill, row).count("y[") == 3
-    whole = Assign(y, ADD, False, (Piece((i, j, k), at(i, j), Read(x, at(j))),))
-    assert fused(fill, whole).count("y[") == 1
+    sums = Assign(y, ADD, False, (Piece((i, j, k), at(i, j), Read(x, at(j))),))
+    assert fused(fill, sums).count("y[") == 1
 
 
 def test_a_guarded_sum_writes_all_that_its_fill_wrote() -> None:
@@ -166,7 +166,7 @@ def test_what_follows_on_a_sum() -> None:
 
 def test_what_is_kept_is_stored() -> None:
     x, s, y = data("x", 3, 4), node("s", 3), node("y", 3)
-    text = fused(rows(s, x), cellwise(y, "tanh", s), asked=[s])
+    text = fused(rows(s, x), cellwise(y, "tanh", s), kept_nodes=[s])
     assert nests(text) == 1 and "s[i_2] = acc" in text and "y[i_2] = tanh(acc)" in text
 
 
@@ -264,7 +264,7 @@ def test_updates_that_follow() -> None:
 def test_a_cell_is_what_was_stored_last() -> None:
     x, t, y, z = data("x", 3), node("t", 3), node("y", 3), node("z", 3)
     stores = cellwise(t, "neg", x), cellwise(y, "tanh", t), cellwise(t, "mul", t, 2), cellwise(z, "tanh", t)
-    text = fused(*stores, asked=[t])
+    text = fused(*stores, kept_nodes=[t])
     assert nests(text) == 1 and text.count("t[i] =") == 2
 
 
@@ -277,10 +277,10 @@ def test_other_cells_are_another_matter() -> None:
     back = total(y, (i,), Read(s, at(-Affine.of(i) + 3)), None)
     assert nests(fused(rows(s, x), back)) == 2
     (few,) = loops(2)
-    some = Assign(y, None, False, (Piece((few,), at(few), Read(s, at(few))),))
-    assert nests(fused(rows(s, x), some)) == 2
-    one = total(y, loops(4), Read(s, at(1)), None)
-    assert nests(fused(rows(s, x), one)) == 2
+    diagonal = Assign(y, None, False, (Piece((few,), at(few), Read(s, at(few))),))
+    assert nests(fused(rows(s, x), diagonal)) == 2
+    second_total = total(y, loops(4), Read(s, at(1)), None)
+    assert nests(fused(rows(s, x), second_total)) == 2
     square, z = temp("square", 3, 3), node("z", 3, 3)
     (i, j), over = loops(3, 3), loops(3, 3)
     both = total(z, over, apply("add", Read(square, at(*over)), Read(square, at(*over[::-1]))), None)
@@ -306,9 +306,9 @@ def test_guards_stay_apart() -> None:
     (i,) = loops(4)
     guarded = total(y, (i,), Read(s, at(i)), None, Cond((Affine.of(i) - 1,)), clear=False)
     assert nests(fused(rows(s, x), guarded)) == 2
-    some, z = node("some", 4, role=Role.PARAMETER), node("z", 4)
-    assert nests(fused(total(some, (i,), Number(1), None, Cond((Affine.of(i) - 1,)), clear=False),
-                       cellwise(z, "neg", some))) == 2  # fmt: skip
+    partial, z = node("some", 4, role=Role.PARAMETER), node("z", 4)
+    assert nests(fused(total(partial, (i,), Number(1), None, Cond((Affine.of(i) - 1,)), clear=False),
+                       cellwise(z, "neg", partial))) == 2  # fmt: skip
 
 
 def test_a_sum_over_sums_stays_apart() -> None:
@@ -395,4 +395,4 @@ def test_a_fill_goes_with_the_last_reader_of_what_it_filled() -> None:
     spread = Assign(planes, None, True, (Piece((i, j), at(i, j, i), Read(x, at(i, j))),))
     back = Assign(y, None, True, (Piece((k, m), at(k, m), Read(planes, at(k, m, k))),))
     assert nests(fused(spread, back)) == 1
-    assert nests(fused(spread, back, asked=[planes])) == 2
+    assert nests(fused(spread, back, kept_nodes=[planes])) == 2

@@ -47,11 +47,11 @@ def test_rows_of_chains(seeds: range, always: None) -> None:
         names = (
             "inline_producers", "fuse_epilogues", "choose_layouts", "schedule", "eliminate_common_subexpressions"
         )  # fmt: skip
-        some = frozenset(name for name in names if random.random() < 0.3)
+        off = frozenset(name for name in names if random.random() < 0.3)
         after = {
             "alone": fuse_outer_loops(before, TARGET),
             "of what was fused": fuse_outer_loops(fuse_epilogues(before), TARGET),
-            f"without {sorted(some)}": optimize(lowered, sample.asked, TARGET, without=some | {"allocate_memory"}),
+            f"without {sorted(off)}": optimize(lowered, sample.asked, TARGET, without=off | {"allocate_memory"}),
         }
         wanted = evaluate(sample.code, sample.arrays, {}, {})
         for name, proc in after.items():

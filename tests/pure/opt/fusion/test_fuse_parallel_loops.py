@@ -38,7 +38,7 @@ from ocannl.testing.evaluate import evaluate
 from ocannl.testing.random_programs import difference, generate
 
 TARGET = Capabilities(vector_bytes=16)
-SOME = (
+SHAPES = (
     "inline_producers", "fuse_epilogues", "choose_layouts", "fuse_outer_loops", "schedule",
     "eliminate_common_subexpressions", "parallelize", "insert_polls", "pad_rows",
 )  # fmt: skip
@@ -64,14 +64,14 @@ def local(stages: dict[str, Proc]) -> int:
 
 
 def test_loops_that_chains_share(always: None) -> None:
-    several = own = 0
+    several = single = 0
     for seed in range(150):
         random = Random(seed)
         sample = chain(random, random.randint(4, 14))
-        without = frozenset(name for name in SOME if random.random() < 0.5)
+        without = frozenset(name for name in SHAPES if random.random() < 0.5)
         stages: dict[str, Proc] = {}
         proc = optimize(lower(sample.code, "step"), sample.asked, TARGET, stages.__setitem__, without)
-        several, own = several + merged(stages), own + local(stages)
+        several, single = several + merged(stages), single + local(stages)
         text = f"chain {seed} without {sorted(without)}\n{print_proc(proc)}\n"
         claims = Claims(seed)
         try:
@@ -84,7 +84,7 @@ def test_loops_that_chains_share(always: None) -> None:
         for node, array in got.items():
             assert np.array_equal(array, wanted.get(node, sample.arrays[node])), f"{text}{node}"
     assert several > 10
-    assert own > 10
+    assert single > 10
 
 
 def test_loops_that_programs_of_every_kind_share(always: None) -> None:
@@ -92,7 +92,7 @@ def test_loops_that_programs_of_every_kind_share(always: None) -> None:
     for seed in range(150):
         random = Random(seed)
         sample = generate(random, 6)
-        without = frozenset(name for name in SOME if random.random() < 0.5)
+        without = frozenset(name for name in SHAPES if random.random() < 0.5)
         stages: dict[str, Proc] = {}
         proc = optimize(lower(sample.code, "step"), {}, TARGET, stages.__setitem__, without)
         several += merged(stages)
@@ -106,11 +106,11 @@ def test_loops_that_programs_of_every_kind_share(always: None) -> None:
 
 def test_the_stack_of_an_iteration_is_bounded(always: None) -> None:
     """What does not fit stays in the arena, where every iteration has its own."""
-    batch, size, many = 8, 300, 12
+    batch, size, count = 8, 300, 12
     code: list[Comp] = []
     last = x = TNode("x", Role.PLACEHOLDER, lambda: (batch, size, size), lambda: float32)
     nodes = []
-    for n in range(many):
+    for n in range(count):
         b, i, j = (Sym(f"{name}{n}", 0, extent - 1) for name, extent in (("b", batch), ("i", size), ("j", size)))
         at = (Affine.of(b), Affine.of(i), Affine.of(j))
         turned = (Affine.of(b), Affine.of(j), Affine.of(i))
@@ -121,18 +121,18 @@ def test_the_stack_of_an_iteration_is_bounded(always: None) -> None:
     y = TNode("y", Role.RESULT, lambda: (batch, size, size), lambda: float32)
     b, i, j = (Sym(f"{name}_y", 0, extent - 1) for name, extent in (("b", batch), ("i", size), ("j", size)))
     at = (Affine.of(b), Affine.of(i), Affine.of(j))
-    total = fold(lambda one, other: Call(BY_NAME["add"], (one, other)), [Read(node, at) for node in nodes])
+    total = fold(lambda left, right: Call(BY_NAME["add"], (left, right)), [Read(node, at) for node in nodes])
     code.append(Assign(y, None, True, (Piece((b, i, j), at, total),)))
     without = frozenset({"fuse_outer_loops"})
     proc = optimize(lower(Seq(tuple(code)), "step"), {}, Capabilities(vector_bytes=64), without=without)
     verify(proc, "placed")
     blocks = [
-        [each.buf for each in stmt.body if isinstance(each, Local) and each.buf.offset is not None]
+        [inner.buf for inner in stmt.body if isinstance(inner, Local) and inner.buf.offset is not None]
         for stmt in proc.body if isinstance(stmt, For)
     ]  # fmt: skip
     ends = [max((buf.offset or 0) + buf.nbytes for buf in block) for block in blocks if block]
-    assert ends and max(ends) <= MAX_LOCAL_BYTES + 64 * many
-    assert x.dims and sum(buf.space is MemorySpace.ARENA and buf.nbytes > size * size for buf in proc.bufs) >= many - 4
+    assert ends and max(ends) <= MAX_LOCAL_BYTES + 64 * count
+    assert x.dims and sum(buf.space is MemorySpace.ARENA and buf.nbytes > size * size for buf in proc.bufs) >= count - 4
 
 
 def test_a_copy_in_another_order_stays_outside() -> None:

@@ -36,8 +36,8 @@ def op(name: str, *args: Value) -> Value:
 def put(
     lhs: TNode, over: tuple[Sym, ...], value: Value, accum: Op | None = None, clear: bool = True, to: int | None = None
 ) -> Assign:
-    place = at(*over[: len(lhs.dims) if to is None else to])
-    return Assign(lhs, accum, clear, (Piece(over, place, value),))
+    indices = at(*over[: len(lhs.dims) if to is None else to])
+    return Assign(lhs, accum, clear, (Piece(over, indices, value),))
 
 
 def left(*code: Comp, shares: bool = True) -> list[str]:
@@ -88,9 +88,9 @@ def test_guards_stay_around_what_they_guard() -> None:
 def test_chains_collapse_and_stop_growing() -> None:
     nodes = [X, *(node(f"t{n}", 5) for n in range(100))]
     code = []
-    for n, made in enumerate(nodes[1:]):
+    for n, node_n in enumerate(nodes[1:]):
         (i,) = loops(5)
-        code.append(put(made, (i,), op("max", Read(nodes[n], at(i)), Number(n))))
+        code.append(put(node_n, (i,), op("max", Read(nodes[n], at(i)), Number(n))))
     remaining = left(*code)
     assert 2 <= len(remaining) <= 5
     assert max(map(len, remaining)) < 600
@@ -104,16 +104,16 @@ def test_chains_collapse_and_stop_growing() -> None:
 )  # fmt: skip
 def test_several_readers_take_only_what_is_cheap(value: str, readers: int, moves: bool) -> None:
     first = put(T, (I,), op(value, *[x_i, w_i][: BY_NAME[value].arity]))
-    rest = [put(node(f"y{n}", 5), (K,), twice_t) for n in range(readers)]
-    assert (len(left(first, *rest)) == readers) is moves
+    readers_of_t = [put(node(f"y{n}", 5), (K,), twice_t) for n in range(readers)]
+    assert (len(left(first, *readers_of_t)) == readers) is moves
 
 
 def test_a_reader_that_mentions_it_twice_needs_somebody_who_shares() -> None:
     code = (put(T, (I,), op("tanh", x_i)), put(Y, (K,), op("mul", t_k, t_k)))
     assert len(left(*code, shares=True)) == 1
     assert len(left(*code, shares=False)) == 2
-    other = put(Y, (K,), op("mul", t_k, Read(T, at(-Affine.of(K) + 4))))
-    assert len(left(code[0], other, shares=True)) == 2
+    reversed_copy = put(Y, (K,), op("mul", t_k, Read(T, at(-Affine.of(K) + 4))))
+    assert len(left(code[0], reversed_copy, shares=True)) == 2
 
 
 def test_nothing_is_computed_more_often_than_it_has_cells() -> None:
@@ -154,8 +154,8 @@ def test_into_an_update_of_what_it_reads_cell_by_cell() -> None:
     mirrored = put(W, (K,), Read(T, at(-Affine.of(K) + 4)), ADD, clear=False)
     assert len(left(step, mirrored)) == 2
     i, j = loops(5, 3)
-    many = put(W, (i, j), Read(T, at(i)), MUL, clear=False)
-    assert len(left(step, many)) == 2  # every step would read what the one before wrote
+    product = put(W, (i, j), Read(T, at(i)), MUL, clear=False)
+    assert len(left(step, product)) == 2  # every step would read what the one before wrote
 
 
 def test_all_readers_or_none() -> None:
@@ -172,8 +172,8 @@ def test_a_copy_moves_on_rather_than_taking_part() -> None:
     first = put(T, (I,), op("add", x_i, w_i))
     copy = put(c, (K,), t_k)
     matrix = put(node("y1", 3, 5), (i, j), Read(c, at(j)))
-    other = put(node("y2", 5), (k,), Read(T, at(k)))
-    assert left(first, copy, matrix, other) == ["t[i] = x[i] + w[i]", "y1[i_3, j] = t[j]", "y2[k] = t[k]"]
+    vector_copy = put(node("y2", 5), (k,), Read(T, at(k)))
+    assert left(first, copy, matrix, vector_copy) == ["t[i] = x[i] + w[i]", "y1[i_3, j] = t[j]", "y2[k] = t[k]"]
 
 
 def test_what_was_overwritten_before_does_not_matter() -> None:

@@ -47,9 +47,9 @@ def test_any_store_of_all_cells_will_do() -> None:
 
 
 def test_behind_a_condition_only_numbers_go_twice() -> None:
-    some = Cond((Affine.of(WHERE) - 1,))
-    assert left(put(G, 0), put(G, X, ADD, when=some)) == ["g[i_2] = x[i_2] if i_2-1 >= 0 else 0"]
-    assert left(put(G, Z), put(G, X, ADD, when=some)) == ["g[i] = z[i]", "if i_2-1 >= 0:", "g[i_2] += x[i_2]"]
+    positive = Cond((Affine.of(WHERE) - 1,))
+    assert left(put(G, 0), put(G, X, ADD, when=positive)) == ["g[i_2] = x[i_2] if i_2-1 >= 0 else 0"]
+    assert left(put(G, Z), put(G, X, ADD, when=positive)) == ["g[i] = z[i]", "if i_2-1 >= 0:", "g[i_2] += x[i_2]"]
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_sums_are_left_to_the_schedule() -> None:
 
 def test_expressions_stop_growing() -> None:
     code = [put(G, 0), *(put(G, node(f"x{n}", 5), ADD) for n in range(100))]
-    first, *rest = left(*code)
+    first, *updates = left(*code)
     assert 20 <= first.count(" + ") <= 40
-    assert len(rest) + first.count(" + ") == 99
+    assert len(updates) + first.count(" + ") == 99
 
 
 def test_nothing_to_do_is_the_same_program() -> None:

@@ -49,20 +49,20 @@ def carries(proc: Proc) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [taken, divided])
 def test_random_programs_compute_the_same(make: Callable[[Chain], Proc]) -> None:
-    found = 0
+    reductions = 0
     for seed in range(1500):
         sample = chain(Random(seed))
         proc = make(sample)
         if not carries(proc):
             continue
-        found += 1
+        reductions += 1
         proc = parallelize(proc, 1, 1)
         verify(proc, "optimized")
         wanted = evaluate(sample.code, sample.arrays, {}, {})
         for node, array in interpret(proc, sample.arrays, iteration_order=Random(seed)).items():
             want = wanted.get(node, sample.arrays[node])
             assert np.array_equal(array, want), f"chain {seed}\n{print_proc(proc)}{node}\n{want}\n{array}"
-    assert found > 20
+    assert reductions > 20
 
 
 @pytest.mark.parametrize("rows", [3, 7, 12, 23])
@@ -76,8 +76,8 @@ def test_blocks_of_rows_compute_the_same(rows: int, monkeypatch: pytest.MonkeyPa
     y = oc.einsum("i j; i => i j", x, oc.einsum("i j => i", x))
     results = [y, y.sum(), oc.einsum("i j => j", y), y.max("i j => j")]
     code = oc.seq(*(result.forward for result in results)).elaborate().comp
-    asked = {result.node: "asked" for result in results}
-    proc = optimize(lower(code, "step"), asked, TARGET, without=LATE | {"choose_layouts"})
+    keep_reasons = {result.node: "asked" for result in results}
+    proc = optimize(lower(code, "step"), keep_reasons, TARGET, without=LATE | {"choose_layouts"})
     proc = fuse_outer_loops(proc, TARGET, min_bytes_saved=0)
     assert "_block in" in print_proc(proc) and carries(proc)
     verify(proc, "optimized")

@@ -46,8 +46,8 @@ def by_floats() -> oc.Tensor:
     return oc.einsum("b; v => bv", data(IDS * 1.0, "f"), oc.iota(4), combine="eq")
 
 
-def taken(other: float = 0.0, **how: Any) -> oc.Tensor:
-    return oc.einsum("bv; vd; => bd", one_hot(), data(X, "x"), other, combine="where", **how)
+def taken(otherwise: float = 0.0, **how: Any) -> oc.Tensor:
+    return oc.einsum("bv; vd; => bd", one_hot(), data(X, "x"), otherwise, combine="where", **how)
 
 
 def scattered(spec: str, dims: tuple[int, ...]) -> oc.Tensor:
@@ -98,12 +98,12 @@ def optimized(t: oc.Tensor, without: frozenset[str]) -> tuple[Proc, Proc, dict[A
     code = t.forward.elaborate()
     arrays = {n: n.contents.array(n.dims, n.precision, 42) for n in nodes(code.comp) if n.contents is not None}
     lowered = lower(code.comp, "step")
-    asked = {t.node: "kept"}
+    keep_reasons = {t.node: "kept"}
 
     def judge(name: str, proc: Proc) -> None:
         verify(proc, "placed" if name == "allocate_memory" else "optimized")
 
-    return lowered, optimize(lowered, asked, Capabilities(), judge, without), arrays
+    return lowered, optimize(lowered, keep_reasons, Capabilities(), judge, without), arrays
 
 
 @pytest.mark.parametrize("name", SHORTER)
@@ -113,8 +113,8 @@ def test_loops_that_need_no_search_are_left_out_and_no_others(name: str) -> None
     lowered, final, arrays = optimized(t, BEFORE)
     assert shape(final.body) == (depth, picks)
     np.testing.assert_array_equal(interpret(final, arrays)[t.node], interpret(lowered, arrays)[t.node])
-    whole = optimized(t, frozenset())[1]
-    np.testing.assert_allclose(interpret(whole, arrays)[t.node], interpret(lowered, arrays)[t.node])
+    complete = optimized(t, frozenset())[1]
+    np.testing.assert_allclose(interpret(complete, arrays)[t.node], interpret(lowered, arrays)[t.node])
 
 
 def test_two_loops_of_one_sum() -> None:

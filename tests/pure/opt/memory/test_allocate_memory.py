@@ -39,11 +39,11 @@ def program(lives: list[tuple[Buf, int, int]], length: int) -> Proc:
     for at in range(length):
         for buf, first, last in lives:
             syms = tuple(Sym(f"{buf.name}_{at}_{n}", 0, size - 1) for n, size in enumerate(buf.shape))
-            place = tuple(map(Affine.of, syms))
+            indices = tuple(map(Affine.of, syms))
             if at == first:
-                body.append((at, 0, nest(syms, Store(Ref(buf, place), Const(0, buf.precision)))))
+                body.append((at, 0, nest(syms, Store(Ref(buf, indices), Const(0, buf.precision)))))
             if at == last:
-                body.append((at, 1, nest(syms, Store(Ref(buf, place), Load(Ref(buf, place))))))
+                body.append((at, 1, nest(syms, Store(Ref(buf, indices), Load(Ref(buf, indices))))))
     return Proc("p", tuple(buf for buf, _, _ in lives), (), tuple(stmt for *_, stmt in body))
 
 
@@ -112,17 +112,17 @@ def test_what_loops_walk_has_a_place_on_the_stack_and_what_stays_in_registers_ha
     def local(name: str) -> Buf:
         return Buf(name, float32, (2, 16), row_major((2, 16)), MemorySpace.LOCAL, AccessMode.TEMP)
 
-    def each(buf: Buf, name: str, mode: Mode) -> Stmt:
+    def accesses_of(buf: Buf, name: str, mode: Mode) -> Stmt:
         row, lane = Sym(f"{name}_row", 0, 1), Sym(name, 0, 15)
         cells = Store(Ref(buf, (Affine.of(row), Affine.of(lane))), Const(0, float32))
         return loop(row, (loop(lane, (cells,), mode=Mode.VECTORIZED),), mode=mode)
 
-    walked, other, held, kept = (local(name) for name in ("walked", "other", "held", "kept"))
-    bufs = walked, other, held, kept
+    walked, second, in_registers, kept = (local(name) for name in ("walked", "other", "held", "kept"))
+    bufs = walked, second, in_registers, kept
     modes = Mode.SERIAL, Mode.SERIAL, Mode.UNROLLED, Mode.UNROLLED
-    writes = [each(buf, buf.name, mode) for buf, mode in zip(bufs, modes, strict=True)]
+    writes = [accesses_of(buf, buf.name, mode) for buf, mode in zip(bufs, modes, strict=True)]
     outside = loop(Sym("i", 0, 3), (*map(Local, bufs), *writes))
     placed = allocate_memory(Proc("p", (), (), (outside,)), 64)
     assert isinstance(placed.body[0], For)
-    found = {each.buf.name: each.buf.offset for each in placed.body[0].body if isinstance(each, Local)}
-    assert found == {"walked": 0, "other": 0, "held": None, "kept": None}
+    offsets = {stmt.buf.name: stmt.buf.offset for stmt in placed.body[0].body if isinstance(stmt, Local)}
+    assert offsets == {"walked": 0, "other": 0, "held": None, "kept": None}

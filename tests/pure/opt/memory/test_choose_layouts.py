@@ -85,7 +85,7 @@ def test_what_two_sums_want_in_different_orders_is_copied_for_one() -> None:
     def product(to: TNode, sizes: tuple[int, int, int], *of: tuple[TNode, str]) -> Assign:
         """Over the last of `i`, `j` and `k`, which have these sizes."""
         syms = {name: Sym(name, 0, n - 1) for name, n in zip("ijk", sizes, strict=True)}
-        reads = [Read(each, at(*(syms[name] for name in names))) for each, names in of]
+        reads = [Read(node_read, at(*(syms[name] for name in names))) for node_read, names in of]
         loops = tuple(syms.values())
         return Assign(to, ADD, False, (Piece(loops, at(*loops[:2]), Call(BY_NAME["mul"], tuple(reads))),))
 
@@ -103,8 +103,8 @@ def test_what_two_sums_want_in_different_orders_is_copied_for_one() -> None:
     before = fuse_epilogues(decide_placement(lower(code, "step"), {}))
     after = choose_layouts(before, Capabilities(vector_bytes=64, vector_registers=32))
     verify(after, "optimized")
-    own, copy = (next(buf for buf in after.bufs if buf.name == name) for name in ("h", "h_2"))
-    assert own.strides == (size, 1) and copy.strides == (1, batch)
+    original, copy = (next(buf for buf in after.bufs if buf.name == name) for name in ("h", "h_2"))
+    assert original.strides == (size, 1) and copy.strides == (1, batch)
     assert len(after.body) == len(before.body) + 1
 
 

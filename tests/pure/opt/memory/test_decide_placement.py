@@ -25,12 +25,12 @@ def put(lhs: TNode, *reads: TNode, clear: bool = True, accumulate: bool = False)
     i = Sym("i", 0, 2)
     at = (Affine.of(i),)
     value = Read(reads[0], at)
-    whole = value if len(reads) == 1 else Call(ADD, (value, Read(reads[1], at)))
-    return Assign(lhs, ADD if accumulate else None, clear, (Piece((i,), at, whole),))
+    total = value if len(reads) == 1 else Call(ADD, (value, Read(reads[1], at)))
+    return Assign(lhs, ADD if accumulate else None, clear, (Piece((i,), at, total),))
 
 
-def decided(code: Comp, asked: dict[TNode, str] | None = None) -> dict[str, tuple[Placement, str]]:
-    proc = decide_placement(lower(code, "step"), asked or {})
+def decided(code: Comp, keep_reasons: dict[TNode, str] | None = None) -> dict[str, tuple[Placement, str]]:
+    proc = decide_placement(lower(code, "step"), keep_reasons or {})
     facts = {fact.node.label: (fact.placement, fact.pass_name) for fact in proc.facts}
     for buf in proc.bufs:
         if buf.node is not None and buf.access is not AccessMode.MERGE:
@@ -101,15 +101,15 @@ def test_requests_win_over_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "incoming", "why"),
+    ("requested", "incoming", "why"),
     [("keep=", False, "keep="), (None, True, "it is read before it is written")],
 )
-def test_contradictions_name_both_authors(asked: str | None, incoming: bool, why: str) -> None:
+def test_contradictions_name_both_authors(requested: str | None, incoming: bool, why: str) -> None:
     x, h, y = node("x"), node("h"), node("y")
     h.requested.set(TEMPORARY, "oc.virtual")
     code = put(y, h) if incoming else Seq((put(h, x), put(y, h)))
     with pytest.raises(CodeError) as caught:
-        decide_placement(lower(code, "step"), {h: asked} if asked else {})
+        decide_placement(lower(code, "step"), {h: requested} if requested else {})
     assert str(caught.value) == (
         f"the placement of `h` is temporary, settled by oc.virtual; `step` has to keep it: {why}"
     )

@@ -49,14 +49,14 @@ I, L = Sym("i", 0, 7), Sym("l", 0, 3)
 X, Y = replace(buffer("x", 64), access=AccessMode.IN), buffer("y", 64)
 
 
-def cell(buf: Buf, lane: int = 1, turn: int = 4, first: int = 0) -> Ref:
-    return Ref(buf, (Affine.sum(((lane, L), (turn, I)), first),))
+def cell(buf: Buf, lane: int = 1, outer: int = 4, first: int = 0) -> Ref:
+    return Ref(buf, (Affine.sum(((lane, L), (outer, I)), first),))
 
 
-ONE = Const(1, float32)
+UNIT = Const(1, float32)
 
 
-def over(ref: Ref, value: Expr = ONE, mode: Mode = Mode.VECTORIZED) -> Stmt:
+def over(ref: Ref, value: Expr = UNIT, mode: Mode = Mode.VECTORIZED) -> Stmt:
     return loop(I, (loop(L, (Store(ref, value),), mode=mode),))
 
 
@@ -68,11 +68,11 @@ def streams(stmt: Stmt) -> list[bool]:
 
 CASES = {
     "vectors, one after the other": (over(cell(Y)), True),
-    "every other vector": (over(cell(Y, turn=8)), True),
+    "every other vector": (over(cell(Y, outer=8)), True),
     "from the second vector on": (over(cell(Y, first=4)), True),
     "between two vectors": (over(cell(Y, first=2)), False),
-    "vectors that overlap": (over(cell(Y, turn=6)), False),
-    "every other cell": (over(cell(Y, lane=2, turn=8)), False),
+    "vectors that overlap": (over(cell(Y, outer=6)), False),
+    "every other cell": (over(cell(Y, lane=2, outer=8)), False),
     "numbers": (over(cell(Y), mode=Mode.SERIAL), False),
     "of what is read elsewhere": (over(cell(Y), Load(cell(X))), True),
     "in place": (over(cell(Y), Apply(BY_NAME["neg"], (Load(cell(Y)),))), False),
@@ -114,19 +114,19 @@ def test_random_programs_compute_the_same(seed: int) -> None:
 
 
 def test_some_random_programs_are_streamed() -> None:
-    found = 0
+    streamed = 0
     for seed in range(60):
         before = optimize(lower(generate(Random(seed)).code, "p"), {}, Capabilities(vector_bytes=16))
-        found += any(isinstance(n, Store) and n.nontemporal for n in walk(use_nontemporal_stores(before, 0, 0).body))
-    assert found > 5
+        streamed += any(isinstance(n, Store) and n.nontemporal for n in walk(use_nontemporal_stores(before, 0, 0).body))
+    assert streamed > 5
 
 
 def test_what_others_find_in_a_cache_is_not_streamed() -> None:
     x = replace(buffer("x", 1 << 24), access=AccessMode.IN)
     for cells, wanted in ((1 << 16, False), (1 << 20, True)):
         y = buffer("y", cells)
-        turn = Sym("i", 0, cells // 4 - 1)
-        place = (Affine.sum(((1, L), (4, turn)), 0),)
-        copy = loop(turn, (loop(L, (Store(Ref(y, place), Load(Ref(x, place))),), mode=Mode.VECTORIZED),))
+        outer = Sym("i", 0, cells // 4 - 1)
+        indices = (Affine.sum(((1, L), (4, outer)), 0),)
+        copy = loop(outer, (loop(L, (Store(Ref(y, indices), Load(Ref(x, indices))),), mode=Mode.VECTORIZED),))
         proc = use_nontemporal_stores(Proc("p", (x, y), (), (copy,)), 1 << 20)
         assert [node.nontemporal for node in walk(proc.body) if isinstance(node, Store)] == [wanted]

@@ -89,24 +89,24 @@ def test_many_short_nests_are_apart_by_polls() -> None:
 
 def longest(body: tuple[Stmt, ...]) -> int:
     """The most work that lies between two polls, one before and one after included."""
-    most = since = 0
+    largest = since = 0
     for stmt in body:
         match stmt:
             case Poll():
                 since = 0
             case For(body=inner) if any(isinstance(s, Poll) for s in walk(inner)):
-                most = max(most, longest(inner))
+                largest = max(largest, longest(inner))
                 since = 0
             case BindIndex(body=inner) if any(isinstance(s, Poll) for s in walk(inner)):
-                most = max(most, since + longest(inner))
+                largest = max(largest, since + longest(inner))
                 since = 0
             case If(_, then, orelse) if any(isinstance(s, Poll) for s in walk(stmt)):
-                most = max(most, longest(then), longest(orelse))
+                largest = max(largest, longest(then), longest(orelse))
                 since = 0
             case _:
                 since += work((stmt,))
-                most = max(most, since)
-    return most
+                largest = max(largest, since)
+    return largest
 
 
 @pytest.mark.parametrize("seed", range(300))

@@ -78,11 +78,11 @@ def buffer(name: str, *shape: int) -> Buf:
 
 I, J = Sym("i", 0, 4), Sym("j", 0, 4)
 X, Y = buffer("x", 5, 5), buffer("y", 25)
-ONE = Const(1, float32)
+UNIT = Const(1, float32)
 
 
-def at(*places: object) -> tuple[Affine, ...]:
-    return tuple(map(Affine.of, places))  # type: ignore[arg-type]
+def at(*terms: object) -> tuple[Affine, ...]:
+    return tuple(map(Affine.of, terms))  # type: ignore[arg-type]
 
 
 def over(sym: Sym, *body: Stmt) -> For:
@@ -92,14 +92,16 @@ def over(sym: Sym, *body: Stmt) -> For:
 VIEW = Buf("v", float32, (5, 5), (5, 1), MemorySpace.GLOBAL, AccessMode.IN, Y.node)
 REG = Buf("acc", float32, (), (), MemorySpace.LOCAL, AccessMode.TEMP)
 CASES = {
-    "own rows": (over(I, over(J, Store(Ref(X, at(I, J)), ONE))), True),
-    "own columns": (over(I, over(J, Store(Ref(X, at(J, I)), ONE))), True),
-    "digits": (over(I, over(J, Store(Ref(Y, (Affine(((5, I), (1, J))),)), ONE))), True),
+    "own rows": (over(I, over(J, Store(Ref(X, at(I, J)), UNIT))), True),
+    "own columns": (over(I, over(J, Store(Ref(X, at(J, I)), UNIT))), True),
+    "digits": (over(I, over(J, Store(Ref(Y, (Affine(((5, I), (1, J))),)), UNIT))), True),
     "own row, read and written": (over(I, over(J, Update(Ref(X, at(I, J)), ADD, Load(Ref(X, at(I, 0)))))), True),
-    "a register": (over(I, Local(REG, 0), Store(Ref(REG, ()), ONE), Store(Ref(X, at(I, 0)), Load(Ref(REG, ())))), True),
-    "one sum": (over(I, Update(Ref(Y, at(0)), ADD, ONE)), False),
-    "the same cell": (over(I, Store(Ref(Y, at(3)), ONE)), False),
-    "diagonals meet": (over(I, over(J, Store(Ref(Y, (Affine(((1, I), (1, J))),)), ONE))), False),
+    "a register": (
+        over(I, Local(REG, 0), Store(Ref(REG, ()), UNIT), Store(Ref(X, at(I, 0)), Load(Ref(REG, ())))), True
+    ),
+    "one sum": (over(I, Update(Ref(Y, at(0)), ADD, UNIT)), False),
+    "the same cell": (over(I, Store(Ref(Y, at(3)), UNIT)), False),
+    "diagonals meet": (over(I, over(J, Store(Ref(Y, (Affine(((1, I), (1, J))),)), UNIT))), False),
     "the row before": (over(I, Store(Ref(X, at(I, 0)), Load(Ref(X, at(Affine(((-1, I),), 4), 0))))), False),
     "another view": (over(I, Store(Ref(Y, at(I)), Load(Ref(VIEW, at(I, 1))))), False),
 }  # fmt: skip
@@ -110,8 +112,8 @@ def test_only_what_is_independent_is_shared(name: str) -> None:
     stmt, independent = CASES[name]
     assert isinstance(stmt, For)
     bufs = tuple({n.ref.buf: 0 for n in walk(stmt) if isinstance(n, Store | Update | Load) and n.ref.buf is not REG})
-    (made,) = parallelize(Proc("p", bufs, (), (stmt,)), 1, 1).body
-    assert isinstance(made, For) and bool(made.parallel_chunk) == independent
+    (loop_stmt,) = parallelize(Proc("p", bufs, (), (stmt,)), 1, 1).body
+    assert isinstance(loop_stmt, For) and bool(loop_stmt.parallel_chunk) == independent
     forced = Proc("p", bufs, (), (For(stmt.sym, stmt.lo, stmt.hi, stmt.body, parallel_chunk=2),))
     if independent:
         verify(forced, "optimized")
@@ -121,7 +123,7 @@ def test_only_what_is_independent_is_shared(name: str) -> None:
 
 
 def test_a_claimed_loop_stands_alone() -> None:
-    inner = For(J, Bound.lower(0), Bound.upper(5), (Store(Ref(X, at(I, J)), ONE),), parallel_chunk=1)
+    inner = For(J, Bound.lower(0), Bound.upper(5), (Store(Ref(X, at(I, J)), UNIT),), parallel_chunk=1)
     with pytest.raises(VerifyError, match="parallel loop must be outermost in its region, with step 1"):
         verify(Proc("p", (X,), (), (over(I, inner),)), "optimized")
 

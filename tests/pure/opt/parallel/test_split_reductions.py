@@ -24,15 +24,15 @@ def computed(tensor, *given, target=GRID):
     return stages["split_reductions"], interpret(proc, arrays)[tensor.node]
 
 
-@pytest.mark.parametrize(("rows", "columns", "many"), [
+@pytest.mark.parametrize(("rows", "columns", "parts"), [
     (2047, 3, 1), (2048, 3, 2), (2049, 3, 2), (5000, 3, 4), (5003, 2, 4), (2048, 33, 1), (4096, 16, 4),
 ])  # fmt: skip
-def test_columns(rows, columns, many):
+def test_columns(rows, columns, parts):
     """A program takes 64 terms of a column at a time, and at least 16 times."""
     x = oc.tensor(np.random.default_rng(0).integers(-9, 9, (rows, columns)).astype(np.float32))
     y = x.sum("ij => j")
     proc, got = computed(y, x)
-    assert ([buf.shape[0] for buf in proc.bufs if "part" in buf.name] or [1]) == [many], print_proc(proc)
+    assert ([buf.shape[0] for buf in proc.bufs if "part" in buf.name] or [1]) == [parts], print_proc(proc)
     np.testing.assert_array_equal(got, x.numpy(oc.Context("numpy")).sum(0))
 
 

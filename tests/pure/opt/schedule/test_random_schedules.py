@@ -32,19 +32,19 @@ def test_any_schedule_computes_equal_results(schedules: range) -> None:
         random = Random(f"schedules {seed}")
         program, keep_reasons = sample(random)
         lowered = lower(program.code, "step")
-        words, proc = "", lowered
+        steps, proc = "", lowered
         try:
             schedule = drawn(random, lowered, keep_reasons, Capabilities(), check)
-            words, proc = schedule.words, schedule.proc
+            steps, proc = schedule.words, schedule.proc
             symbols = {sym: program.symbols[sym] for sym in proc.syms}
             claims = Claims(seed)
             got = interpret(proc, program.arrays, symbols, program.merged, claims.watch, claims)
             assert not claims.races, claims.races[0]
         except Exception as error:
-            raise AssertionError(f"seed {seed}: {words}\n{print_proc(lowered)}\n{print_proc(proc)}\n{error}") from error
+            raise AssertionError(f"seed {seed}: {steps}\n{print_proc(lowered)}\n{print_proc(proc)}\n{error}") from error
         want = evaluate(program.code, program.arrays, program.symbols, program.merged)
         message = difference(want, got, program.tolerance)
-        assert not message, f"seed {seed}: {words}\n{print_proc(lowered)}\n{print_proc(proc)}\n{message}"
+        assert not message, f"seed {seed}: {steps}\n{print_proc(lowered)}\n{print_proc(proc)}\n{message}"
 
 
 @pytest.fixture(scope="module")

@@ -64,13 +64,13 @@ def blocks(monkeypatch):
     monkeypatch.setattr(pipeline, "online_softmax", lambda proc: online_softmax(proc, BLOCK))
 
 
-def computed(y, inputs, without=frozenset(), asked=(), target=GRID):
+def computed(y, inputs, without=frozenset(), requested=(), target=GRID):
     code = y.forward.elaborate()
     stages = {}
-    asked = dict.fromkeys((y.node, *asked), "kept") | dict(code.keep_reasons)
-    proc = optimize(lower(code.comp, "step"), asked, target, stages.__setitem__, without)
+    requested = dict.fromkeys((y.node, *requested), "kept") | dict(code.keep_reasons)
+    proc = optimize(lower(code.comp, "step"), requested, target, stages.__setitem__, without)
     verify(proc, "optimized" if "allocate_memory" in without else "placed", alignment_bytes=target.alignment_bytes)
-    arrays = {each.node: each.numpy(oc.Context("numpy")) for each in inputs}
+    arrays = {t.node: t.numpy(oc.Context("numpy")) for t in inputs}
     return stages.get("online_softmax", proc), interpret(proc, arrays)
 
 
@@ -111,19 +111,19 @@ def test_numbers_of_two_bytes_are_summed_as_wide_ones():
     proc, got = computed(y, inputs)
     assert len(nests(proc)) == 1
     _, usual = computed(y, inputs, frozenset({"online_softmax"}))
-    (q, k, v), numbers = [np.asarray(each.numpy(oc.Context("numpy")), np.float64) for each in inputs], got[y.node]
+    (q, k, v), numbers = [np.asarray(t.numpy(oc.Context("numpy")), np.float64) for t in inputs], got[y.node]
     scores = np.where(np.tri(19, 48, dtype=bool), np.einsum("hsd,htd->hst", q, k) * WIDTH**-0.5, -np.inf)
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     exact = np.einsum("hst,htd->hsd", powers / powers.sum(-1, keepdims=True), v)
-    worst, before = (np.abs(np.asarray(each, np.float64) - exact).max() for each in (numbers, usual[y.node]))
+    worst, before = (np.abs(np.asarray(t, np.float64) - exact).max() for t in (numbers, usual[y.node]))
     assert worst <= 0.02 and worst <= 1.5 * before
 
 
 @pytest.mark.parametrize("keys", [16, 40])
 def test_parts_that_somebody_reads_are_written(keys):
     inputs, y, wanted = attention(19, keys, past)
-    (parts,) = [each for each in nodes(y.forward.elaborate().comp) if each.label == "softmax"]
-    proc, got = computed(y, inputs, asked=[parts])
+    (parts,) = [t for t in nodes(y.forward.elaborate().comp) if t.label == "softmax"]
+    proc, got = computed(y, inputs, requested=[parts])
     assert len(nests(proc)) == 1, print_proc(proc)
     _, usual = computed(y, inputs, frozenset({"online_softmax"}), [parts])
     np.testing.assert_allclose(got[parts], usual[parts], rtol=2e-6, atol=1e-7)
@@ -150,21 +150,21 @@ def test_gradients(dtype):
         return train.grad_update((y * y).sum())
 
     elaborated = step().elaborate()
-    found = {node.label: node for node in nodes(elaborated.comp)}
-    arrays = {found[label]: normal(HEADS, 20, WIDTH, seed=n) for n, label in enumerate("qkv")}
+    by_label = {node.label: node for node in nodes(elaborated.comp)}
+    arrays = {by_label[label]: normal(HEADS, 20, WIDTH, seed=n) for n, label in enumerate("qkv")}
     grads = [node for node in nodes(elaborated.comp) if node.label in ("q.grad", "k.grad", "v.grad")]
-    assert len(grads) == 3, sorted(found)
+    assert len(grads) == 3, sorted(by_label)
     wanted = evaluate(elaborated.comp, arrays)
     stages = {}
-    asked = dict.fromkeys(grads, "kept") | dict(elaborated.keep_reasons)
-    proc = optimize(lower(elaborated.comp, "step"), asked, GRID, stages.__setitem__)
+    requested = dict.fromkeys(grads, "kept") | dict(elaborated.keep_reasons)
+    proc = optimize(lower(elaborated.comp, "step"), requested, GRID, stages.__setitem__)
     verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
     assert len(stages["online_softmax"].body) == len(stages["choose_layouts"].body) - 5
     got = interpret(proc, arrays)
-    for each in grads:
-        want = np.asarray(wanted[each], np.float64)
+    for t in grads:
+        want = np.asarray(wanted[t], np.float64)
         bound = 0.03 * np.abs(want).max() if dtype else 1e-5
-        np.testing.assert_allclose(np.asarray(got[each], np.float64), want, rtol=1e-5, atol=bound)
+        np.testing.assert_allclose(np.asarray(got[t], np.float64), want, rtol=1e-5, atol=bound)
 
 
 @pytest.mark.parametrize("is_gradient", [False, True])
@@ -179,11 +179,11 @@ def test_sums_of_many_blocks_are_wide(is_gradient, monkeypatch):
     scores = oc.einsum("hsd; htd => hst", *leaves[:2])
     y = oc.einsum("hst; htd => hsd", oc.softmax(scores, "...|hst => ...|hs"), leaves[2])
     code = (train.grad_update(y.sum()) if is_gradient else y.forward).elaborate()
-    found = {node.label: node for node in nodes(code.comp)}
-    result = found["q.grad"] if is_gradient else y.node
+    by_label = {node.label: node for node in nodes(code.comp)}
+    result = by_label["q.grad"] if is_gradient else y.node
     proc = optimize(lower(code.comp, "step"), {result: "kept"}, GRID)
     assert f"{keys // BLOCK}" in print_proc(proc) and "mixed" in print_proc(proc)
-    got = interpret(proc, {found[label]: array for label, array in zip("qkv", (q, k, v), strict=True)})[result]
+    got = interpret(proc, {by_label[label]: array for label, array in zip("qkv", (q, k, v), strict=True)})[result]
     weights = np.exp(np.einsum("hsd,htd->hst", q, k, dtype=np.float64))
     weights /= weights.sum(-1, keepdims=True)
     terms = v.astype(np.float64).sum(-1)
@@ -212,13 +212,13 @@ def test_rows_that_are_longer_than_a_block(size, monkeypatch):
     np.testing.assert_allclose(got[y.node], powers / powers.sum(1, keepdims=True), rtol=1e-4, atol=1e-9)
 
 
-def agrees(code, inputs, asked=()):
+def agrees(code, inputs, requested=()):
     """Whether the program computes what its code says; how many nests it has after the pass."""
     elaborated, stages = code.elaborate(), {}
-    asked = dict.fromkeys((each.node for each in asked), "kept") | dict(elaborated.keep_reasons)
-    proc = optimize(lower(elaborated.comp, "step"), asked, GRID, stages.__setitem__)
+    requested = dict.fromkeys((t.node for t in requested), "kept") | dict(elaborated.keep_reasons)
+    proc = optimize(lower(elaborated.comp, "step"), requested, GRID, stages.__setitem__)
     verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
-    arrays = {each.node: array for each, array in inputs.items()}
+    arrays = {t.node: array for t, array in inputs.items()}
     wanted = evaluate(elaborated.comp, arrays)
     for node, array in interpret(proc, arrays).items():
         np.testing.assert_allclose(array, wanted.get(node, arrays.get(node)), rtol=1e-5, atol=1e-6, err_msg=node.label)

@@ -51,14 +51,14 @@ def attended(queries, keys, mask, *, kept=False):
         exact = np.where(past >= 0 if mask == "past" else past <= 0, exact, -np.inf)
     weights = oc.softmax(scores, "...|hst => ...|hs")
     loss = (oc.einsum("hst; htd => hsd", weights, v) * g).sum()
-    asked = [q.grad, k.grad, v.grad, *([weights] if kept else [])]
+    requested = [q.grad, k.grad, v.grad, *([weights] if kept else [])]
     code = train.grad_update(loss).elaborate()
     stages = {}
-    nodes = dict.fromkeys((each.node for each in asked), "kept") | dict(code.keep_reasons)
+    nodes = dict.fromkeys((t.node for t in requested), "kept") | dict(code.keep_reasons)
     proc = optimize(lower(code.comp, "step"), nodes, GRID, stages.__setitem__)
     verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
-    given = dict(zip((each.node for each in (q, k, v, g)), arrays, strict=True))
-    after = interpret(proc, given)
+    contents = dict(zip((t.node for t in (q, k, v, g)), arrays, strict=True))
+    after = interpret(proc, contents)
     powers = np.exp(exact - exact.max(-1, keepdims=True))
     parts = powers / powers.sum(-1, keepdims=True)
     back = np.einsum("hsd,htd->hst", arrays[3], arrays[2], dtype=np.float64)
@@ -67,7 +67,7 @@ def attended(queries, keys, mask, *, kept=False):
         np.einsum("hst,htd->hsd", inner, arrays[1]), np.einsum("hst,hsd->htd", inner, arrays[0]),
         np.einsum("hst,hsd->htd", parts, arrays[3]), *([parts] if kept else []),
     ]  # fmt: skip
-    return stages, [after[each.node] for each in asked], wanted
+    return stages, [after[t.node] for t in requested], wanted
 
 
 @pytest.mark.parametrize(("queries", "keys", "mask"), [
@@ -75,8 +75,8 @@ def attended(queries, keys, mask, *, kept=False):
 ], ids=str)  # fmt: skip
 def test_gradients(queries, keys, mask):
     stages, got, wanted = attended(queries, keys, mask)
-    for mine, its in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(mine, its, rtol=2e-5, atol=2e-6)
+    for result, want in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(result, want, rtol=2e-5, atol=2e-6)
     large = [buf.name for buf in stages["allocate_memory"].bufs if buf.size >= HEADS * queries * keys]
     assert not large, print_proc(stages["allocate_memory"])
     assert len(stages["recompute_attention"].body) < len(stages["choose_layouts"].body)
@@ -96,8 +96,8 @@ def test_blocks_that_nobody_sees_are_left_out(mask, of_keys, of_queries):
 
 def test_weights_that_somebody_looks_at_are_kept():
     stages, got, wanted = attended(24, 24, "past", kept=True)
-    for mine, its in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(mine, its, rtol=2e-5, atol=2e-6)
+    for result, want in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(result, want, rtol=2e-5, atol=2e-6)
     assert any(buf.size == HEADS * 24 * 24 for buf in stages["allocate_memory"].bufs)
 
 
@@ -105,8 +105,8 @@ def test_short_rows_are_kept():
     """What an array is made of is not much smaller."""
     stages, got, wanted = attended(17, 15, None)
     assert stages["recompute_attention"] is stages["choose_layouts"]
-    for mine, its in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(mine, its, rtol=2e-5, atol=2e-6)
+    for result, want in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(result, want, rtol=2e-5, atol=2e-6)
 
 
 def test_other_programs_stay_as_they_are():
@@ -129,6 +129,6 @@ def test_what_weights_are_made_of_is_not_written_over_while_they_are_made_again(
     code = oc.seq((y.sum() + z.sum()).forward, update).elaborate()
     proc = optimize(lower(code.comp, "step"), dict(code.keep_reasons), GRID)
     verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
-    given = dict(zip((x.node, w.node), arrays, strict=True))
-    wanted, got = evaluate(code.comp, given), interpret(proc, given)
+    contents = dict(zip((x.node, w.node), arrays, strict=True))
+    wanted, got = evaluate(code.comp, contents), interpret(proc, contents)
     np.testing.assert_allclose(got[x.node], wanted[x.node], rtol=2e-5, atol=2e-6)

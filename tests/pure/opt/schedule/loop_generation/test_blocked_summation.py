@@ -99,9 +99,9 @@ def test_only_sums_of_floating_point_numbers_are_divided() -> None:
     assert len(summation_blocks(reduction, [k], 94, Namer()).levels) == 2
     largest = replace(reduction, update=replace(reduction.update, op=MAX))
     counter = Ref(local_buffer("n", int32, ()), ())
-    whole = Reduction(Const(0, int32), reduction.loops, TRUE, Update(counter, ADD, Const(1, int32)))
-    for other in (largest, whole):
-        assert summation_blocks(other, [k], 94, Namer()).levels == ((k,),)
+    counted = Reduction(Const(0, int32), reduction.loops, TRUE, Update(counter, ADD, Const(1, int32)))
+    for unfit in (largest, counted):
+        assert summation_blocks(unfit, [k], 94, Namer()).levels == ((k,),)
 
 
 def test_the_work_of_blocks_is_that_of_their_loops() -> None:

@@ -226,8 +226,8 @@ def blocks() -> Example:
 def blocks_in_place() -> Example:
     group, (i, j, k) = product(4, 8, 11)
     (reduction,) = group.reductions
-    in_place = replace(reduction, init=Load(group.writes[0]))
-    return replace(group, reductions=(in_place,)), TilePlan(((j, 4), (i, 4)), (k,), j, 4, 1, k_block=6)
+    updating = replace(reduction, init=Load(group.writes[0]))
+    return replace(group, reductions=(updating,)), TilePlan(((j, 4), (i, 4)), (k,), j, 4, 1, k_block=6)
 
 
 def blocks_of_what_terms_read() -> Example:
@@ -331,7 +331,7 @@ def test_plans_with_blocks_inside_of_loops(make: Callable[[], Example]) -> None:
     n, z = sym("n", 2), out("z", 2)
     body = (loop(n, (Store(ref(z, n), num(1)), group.stmt())),)
     before = Proc("step", (*bufs_of(group), z), (), body)
-    after = schedule_with(before, lambda found, is_parallel: plan if found.reductions else model_plan(found, AVX))
+    after = schedule_with(before, lambda fused, is_parallel: plan if fused.reductions else model_plan(fused, AVX))
     verify(after, "optimized")
     assert after.bufs == before.bufs
     numbers = np.random.default_rng(0)
