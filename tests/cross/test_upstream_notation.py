@@ -468,7 +468,7 @@ def test_a_configured_function_has_one_set_of_parameters():
 
     first, second = layer(hidden=2), layer(hidden=2)
     y, z, far = first(vector(1, 2)), first(vector(3, 4)), second(vector(1, 2))
-    assert list(y.params) == ["one.w", "one.b"]
+    assert list(y.params) == ["first.w", "first.b"]
     assert y.params["w"] is z.params["w"] is not far.params["w"]
 
 
