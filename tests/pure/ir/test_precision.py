@@ -33,8 +33,8 @@ def test_what_is_no_type(spelling: object) -> None:
     with pytest.raises(DtypeError) as caught:
         precision(spelling)
     assert str(caught.value) == (
-        f"{spelling!r} is not a data type of tensors; there are bool, uint8, uint16, uint32, uint64, int8, int16, int32, "
-        "int64, float8_e5m2, float8_e4m3fn, float16, bfloat16, float32, float64"
+        f"{spelling!r} is not a data type of tensors; there are bool, uint8, uint16, uint32, uint64, int8, int16, "
+        "int32, int64, float8_e5m2, float8_e4m3fn, float16, bfloat16, float32, float64"
     )
 
 
