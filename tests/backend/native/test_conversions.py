@@ -7,7 +7,7 @@ from ocannl.codegen.numbers import integer
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Apply, Cast, Const, IndexValue, Load, Proc, Ref, Store, loop
 from ocannl.ir.ops import BY_NAME
-from ocannl.ir.precision import PRECISIONS, Family, bool_, float32, float64, int32, int64
+from ocannl.ir.precision import PRECISIONS, Family, bool_, float32, float64, int8, int16, int32, int64
 from ocannl.testing.edge_values import assert_same, near, patterns
 
 NARROW = [p for p in PRECISIONS if p.is_float and p.nbytes < 4]
@@ -85,6 +85,7 @@ def table(p):
             return np.array([*edges, *random.normal(0, 50, 20)]).astype(p.numpy)
     info = np.iinfo(p.numpy)
     edges = {0, 1, 2, 127, 128, 255, info.max, info.max - 1, info.min, info.min + 1}
+    edges = sorted(edge for edge in edges if info.min <= edge <= info.max)
     return np.array([*edges, *random.integers(info.min, info.max, 20, p.numpy, endpoint=True)], p.numpy)
 
 
@@ -170,4 +171,6 @@ def test_a_comparison_becomes_a_number_of_another_type(run, p):
 def test_integers_wrap_between_sizes(run):
     x = np.array([-1, 2**40 + 3, -(2**31) - 1], np.int64)
     np.testing.assert_array_equal(cast(run, x, int32), [-1, 3, 2**31 - 1])
-    assert [p for p in PRECISIONS if p.family is Family.SIGNED] == [int32, int64]
+    np.testing.assert_array_equal(cast(run, x, int16), [-1, 3, -1])
+    np.testing.assert_array_equal(cast(run, x, int8), [-1, 3, -1])
+    assert [p for p in PRECISIONS if p.family is Family.SIGNED] == [int8, int16, int32, int64]
