@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,8 @@ def test_printed(name: str, which: str, golden: Callable[[str], None], monkeypat
         backend = pytest.importorskip("ocannl_backend_llvm.backend")
         vectors = replace(backend._capabilities(), vector_bytes=32, vector_registers=16)  # those of no machine
         monkeypatch.setattr(backend, "_capabilities", lambda: vectors)
+        jit, builder = (import_module(f"ocannl_backend_llvm.{name}") for name in ("jit", "builder"))
+        monkeypatch.setattr(jit.Target, "instructions", builder.Instructions(half=True, scale=False))
     golden(stage(name, which))
 
 
