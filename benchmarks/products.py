@@ -4,7 +4,8 @@
 
 Forms: `nn` is `a[m,k] b[k,n]`, `nt` is `a[m,k] b[n,k]` as in a layer with weights `[outputs, inputs]`, `tn` is
 `a[k,m] b[k,n]` as in the gradient of weights, `tt` is `a[k,m] b[n,k]`, and `batch:BxMxKxN` is a batch of products.
-Rounds alternate; each figure is the median. One thread is timed by processor time, several by elapsed time.
+Rounds alternate; each figure is the median. One thread is timed by processor time, several by elapsed time. A pause
+precedes each round: threads of OpenMP spin for milliseconds after their last loop, on the cores that are timed next.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from statistics import geometric_mean, median
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ import ocannl as oc
 
 SECONDS = 0.8  # for each product
 ROUND_SECONDS = 0.02
+PAUSE_SECONDS = 0.02
 MIN_ROUNDS = 5
 FORMS = {
     "nn": "m,k; k,n => m,n", "nt": "m,k; n,k => m,n", "tn": "k,m; k,n => m,n", "tt": "k,m; n,k => m,n",
@@ -105,6 +107,8 @@ def main(arguments: list[str]) -> None:
         stop = perf_counter() + SECONDS
         while perf_counter() < stop or len(times[0]) < MIN_ROUNDS:
             for call, count, measured in zip((ours, theirs), repetitions, times, strict=True):
+                sleep(PAUSE_SECONDS)
+                call()  # wakes the threads
                 measured.append(seconds(call, count, clock))
         rates = [product.flops / median(measured) / 1e9 for measured in times]
         ratios.append(rates[0] / rates[1])
