@@ -40,12 +40,12 @@ def coefficients(
 ) -> tuple[list[float], float]:
     """Of the powers of x, so that their sum is f(x); and the largest error divided by what matters."""
     x = nodes(low, high)
-    scale, rest, chosen = matters(x), f(x), []
+    scale, remainder, chosen = matters(x), f(x), []
     for n, power in enumerate(powers):
         basis = np.stack([x**p / scale for p in powers[n:]], 1).astype(np.float64)
-        chosen.append(float(kind(lawson((rest / scale).astype(np.float64), basis)[0])))
-        rest = rest - np.longdouble(chosen[-1]) * x**power
-    return chosen, float(np.abs(rest / scale).max())
+        chosen.append(float(kind(lawson((remainder / scale).astype(np.float64), basis)[0])))
+        remainder = remainder - np.longdouble(chosen[-1]) * x**power
+    return chosen, float(np.abs(remainder / scale).max())
 
 
 def near_zero(f: Function, series: Function, below: float) -> Function:

@@ -182,13 +182,13 @@ def measured(case: Case, system: str) -> dict[str, Any]:
 def once(case: Case, system: str, limit_s: float) -> dict[str, Any]:
     """In a process with empty caches."""
     with tempfile.TemporaryDirectory() as cache:
-        one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")} | {"BENCH_THREADS": "1"}
+        single_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")} | {"BENCH_THREADS": "1"}
         kept = {"OCANNL_CACHE_DIR": cache, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
         worker = ["--worker", case.model, case.axis, str(case.depth), str(case.width), system]
         core = partial(os.sched_setaffinity, 0, [min(os.sched_getaffinity(0))])  # JAX takes all that it may
         try:
             ran = subprocess.run(
-                [sys.executable, __file__, *worker], env={**os.environ, **one_thread, **kept},
+                [sys.executable, __file__, *worker], env={**os.environ, **single_thread, **kept},
                 capture_output=True, text=True, timeout=limit_s,
                 preexec_fn=core if hasattr(os, "sched_setaffinity") else None,
             )  # fmt: skip

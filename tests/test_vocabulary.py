@@ -17,17 +17,24 @@ FILLERS = (
     "it its mine one other others each some many most least made found known here there then given held asked "
     "told whole own rest this these those what who way ways thing things words said turn turns place places"
 )
-EXEMPT = frozenset({"one_hot", "zero_one", "one_hot_to_gather", "_one_hot"})  # terms of the field
+EXEMPT = frozenset({
+    "one_hot", "zero_one", "one_hot_to_gather", "_one_hot",  # terms of the field
+    "FileNotFoundError", "ModuleNotFoundError", "PackageNotFoundError",  # names of Python
+})  # fmt: skip
 BINARY_METHOD = re.compile(r"def __\w+__\(self, other\b")
 BUDGET = {  # identifiers with a filler, in 1000; a budget may only fall
-    "ocannl-core": 1.8,
-    "ocannl-core/ocannl/testing": 1.9,
-    "ocannl-backend-c": 1.0,
+    "ocannl-core": 1.75,
+    "ocannl-core/ocannl/testing": 0.15,
+    "ocannl-backend-c": 0.0,
     "ocannl-backend-example": 0.0,
-    "ocannl-backend-llvm": 0.5,
-    "ocannl-backend-triton": 0.6,
+    "ocannl-backend-llvm": 0.4,
+    "ocannl-backend-triton": 0.55,
+    "tests": 1.4,
+    "benchmarks": 1.2,
+    "examples": 0.8,
 }
-DISTRIBUTIONS = {part for part in BUDGET if "/" not in part}
+FOLDERS = {"tests", "benchmarks", "examples"}  # of the workspace, outside `packages`
+DISTRIBUTIONS = {part for part in BUDGET.keys() - FOLDERS if "/" not in part}
 TERMS = {  # the standard name of a technique occurs where the technique is implemented
     "opt/analysis/union_find.py": "union-find",
     "opt/analysis/dependences.py": "dependence",
@@ -56,11 +63,15 @@ def words(name: str) -> list[str]:
 
 
 def is_filler(name: str) -> bool:
-    return name not in EXEMPT and not set(FILLERS.split()).isdisjoint(words(name))
+    """Whether a word of an identifier is a filler; names of tests are sentences, which need such words."""
+    return name not in EXEMPT and not name.startswith("test_") and not set(FILLERS.split()).isdisjoint(words(name))
 
 
 def sources(part: str) -> list[Path]:
-    """The modules of a distribution, or of a package in its `src`; `testing` is a part of its own."""
+    """The modules of a folder of the workspace, of a distribution, or of a package in its `src`; `testing` is a part of
+    its own."""
+    if part in FOLDERS:
+        return sorted((PACKAGES.parent / part).rglob("*.py"))
     package, _, folder = part.partition("/")
     files = sorted((PACKAGES / package / "src" / folder).rglob("*.py"))
     return [path for path in files if folder or "testing" not in path.parts]
@@ -73,7 +84,7 @@ def test_few_identifiers_contain_a_filler_word(package: str) -> None:
         for name in identifiers(path.read_text(encoding="utf-8")):
             total += 1
             if is_filler(name):
-                label = f"{path.relative_to(PACKAGES)}: {name}"
+                label = f"{path.relative_to(PACKAGES.parent)}: {name}"
                 fillers[label] = fillers.get(label, 0) + 1
     worst = sorted(fillers.items(), key=lambda item: -item[1])[:20]
     share = 1000 * sum(fillers.values()) / total

@@ -56,14 +56,14 @@ def lenet(w: Workload) -> tuple[oc.Tensor, oc.Tensor, oc.Tensor]:
     batch = len(w["x"])
     x = oc.placeholder("x", b=[batch], o=[28, 28, 1], dtype=w["x"].dtype)
     y = oc.placeholder("y", b=[batch], o=[], dtype=oc.int32)
-    k1, c1, k2, c2, w3, b3, *rest = w["params"]
+    k1, c1, k2, c2, w3, b3, *remaining = w["params"]
     h = oc.conv2d(x, oc.param("k1", k1.transpose(2, 3, 1, 0)), padding="same") + oc.param("c1", c1)
     h = oc.max_pool2d(oc.relu(h), window=2)
     h = oc.conv2d(h, oc.param("k2", k2.transpose(2, 3, 1, 0))) + oc.param("c2", c2)
     h = oc.max_pool2d(oc.relu(h), window=2)
     w3 = w3.reshape(16, 5, 5, 120).transpose(1, 2, 0, 3).reshape(400, 120)  # channels last
     h = oc.relu(weight("w3", w3, inputs=[5, 5, 16]) @ h + oc.param("b3", b3))
-    w4, b4, w5, b5 = rest
+    w4, b4, w5, b5 = remaining
     h = oc.relu(weight("w4", w4) @ h + oc.param("b4", b4))
     return oc.cross_entropy(weight("w5", w5) @ h + oc.param("b5", b5), y).mean(), x, y
 
@@ -97,13 +97,13 @@ def feed_forward(x: oc.Tensor, wide: Array, wide_bias: Array, back: Array, back_
 
 def decoder(w: Workload) -> tuple[oc.Tensor, oc.Tensor, oc.Tensor]:
     x, y = (oc.placeholder(name, b=[w["B"], w["T"]], o=[], dtype=oc.int32) for name in "xy")
-    table, position, *rest = w["params"]
+    table, position, *remaining = w["params"]
     h = oc.param("table", table).take(x) + oc.param("position", position, b=[w["T"]])
     for n in range(w["L"]):
-        layer = rest[12 * n : 12 * (n + 1)]
+        layer = remaining[12 * n : 12 * (n + 1)]
         h = h + attention(normed(h, *scaling(layer[0:2])), *layer[2:6], heads=w["H"])
         h = h + feed_forward(normed(h, *scaling(layer[6:8])), *layer[8:12])
-    *last, scores = rest[12 * w["L"] :]
+    *last, scores = remaining[12 * w["L"] :]
     return oc.cross_entropy(weight("scores", scores) @ normed(h, *scaling(last)), y).mean(), x, y
 
 

@@ -113,25 +113,25 @@ def _tiny(w: Workload, params: Any, x: Any, y: Any) -> Any:
 def _lenet(w: Workload, params: Any, x: Any, y: Any) -> Any:
     from torch.nn.functional import conv2d, cross_entropy, max_pool2d
 
-    k1, c1, k2, c2, *rest = params
+    k1, c1, k2, c2, *layers = params
     h = max_pool2d(conv2d(x, k1, c1, padding=2).relu(), 2)
     h = max_pool2d(conv2d(h, k2, c2).relu(), 2)
-    return cross_entropy(_perceptron(rest, h.flatten(1)), y)
+    return cross_entropy(_perceptron(layers, h.flatten(1)), y)
 
 
 def _decoder(w: Workload, params: Any, x: Any, y: Any) -> Any:
     from torch.nn.functional import cross_entropy, gelu, layer_norm, scaled_dot_product_attention
 
     d, heads = w["D"], w["H"]
-    table, position, *rest = params
+    table, position, *layers = params
     h = table[x] + position
     for n in range(w["L"]):
-        g1, e1, qkv, qkv_bias, out, out_bias, g2, e2, wide, wide_bias, back, back_bias = rest[12 * n : 12 * (n + 1)]
+        g1, e1, qkv, qkv_bias, out, out_bias, g2, e2, wide, wide_bias, back, back_bias = layers[12 * n : 12 * (n + 1)]
         packed = layer_norm(h, (d,), g1, e1) @ qkv + qkv_bias
         q, k, v = (t.unflatten(2, (heads, d // heads)).transpose(1, 2) for t in packed.split(d, 2))
         h = h + scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2) @ out + out_bias
         h = h + gelu(layer_norm(h, (d,), g2, e2) @ wide + wide_bias, approximate="tanh") @ back + back_bias
-    gain, bias, scores = rest[12 * w["L"] :]
+    gain, bias, scores = layers[12 * w["L"] :]
     return cross_entropy((layer_norm(h, (d,), gain, bias) @ scores).flatten(0, 1), y.flatten())
 
 

@@ -74,16 +74,17 @@ def times(run: Any, seconds: float) -> dict[str, Any]:
     while (seconds_per_call := stretch(run, calls)) * calls < STRETCH_S:
         calls *= 2
     repeats = max(3, round(seconds / (calls * seconds_per_call)))
-    before = perf_counter(), busy_s(), own_cpu_s()
+    before = perf_counter(), busy_s(), process_cpu_s()
     samples = sorted(stretch(run, calls) for _ in range(repeats))
-    wall, busy, own = (end - start for end, start in zip((perf_counter(), busy_s(), own_cpu_s()), before, strict=True))
+    after = perf_counter(), busy_s(), process_cpu_s()
+    wall, busy, process = (end - start for end, start in zip(after, before, strict=True))
     return {
         "median_s": median(samples), "least_s": samples[0], "stretches": repeats, "calls": calls,
-        "foreign_load": max(0.0, busy - own) / wall,
+        "foreign_load": max(0.0, busy - process) / wall,
     }  # fmt: skip
 
 
-def own_cpu_s() -> float:
+def process_cpu_s() -> float:
     user, system, *_ = os.times()
     return user + system
 

@@ -68,7 +68,7 @@ LOSSES: dict[str, Callable[..., jax.Array]] = {"mlp": mlp, "cnn": cnn, "gpt": gp
 
 class Step:
     def __init__(self, w: Workload) -> None:
-        self.given = jnp.asarray(w["x"]), jnp.asarray(w["y"])
+        self.inputs = jnp.asarray(w["x"]), jnp.asarray(w["y"])
         params = [jnp.asarray(array) for array in w["params"]]
         self.state: Any = (params, *([jnp.zeros_like(p) for p in params] for _ in range(2)), jnp.zeros((), jnp.float32))
         loss = LOSSES[w["kind"]]
@@ -93,10 +93,10 @@ class Step:
         self.step = jax.jit(step, donate_argnums=0)
 
     def call(self) -> None:
-        self.state, self.found = self.step(self.state, *self.given)
+        self.state, self.result = self.step(self.state, *self.inputs)
 
     def value(self) -> list[Array]:
-        return [np.asarray(self.found, np.float32)]
+        return [np.asarray(self.result, np.float32)]
 
 
 def with_gradients(function: Callable[..., jax.Array]) -> Callable[..., Any]:
@@ -119,14 +119,14 @@ OPERATIONS: dict[str, tuple[str, Callable[[Workload], Callable[..., Any]]]] = {
 class Operation:
     def __init__(self, w: Workload) -> None:
         names, make = OPERATIONS[w["kind"]]
-        self.given = [jnp.asarray(w[name]) for name in names]
+        self.inputs = [jnp.asarray(w[name]) for name in names]
         self.run = jax.jit(make(w))
 
     def call(self) -> None:
-        self.found = self.run(*self.given)
+        self.result = self.run(*self.inputs)
 
     def value(self) -> list[Array]:
-        results = self.found if isinstance(self.found, tuple) else (self.found,)
+        results = self.result if isinstance(self.result, tuple) else (self.result,)
         return [np.asarray(array, np.float32) for array in results]
 
 

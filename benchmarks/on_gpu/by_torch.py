@@ -64,7 +64,7 @@ class Step:
         self.state = [torch.zeros_like(p) for p in self.params for _ in range(1 + (w["kind"] == "gpt"))]
         self.count = torch.zeros((), device=DEVICE)
         x, y = put(w["x"]), put(w["y"]).long()
-        self.given = (x.long() if w["kind"] == "gpt" else x), y
+        self.inputs = (x.long() if w["kind"] == "gpt" else x), y
         loss = LOSSES[w["kind"]]
 
         def step(params: Params, state: Params, count: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -86,10 +86,10 @@ class Step:
 
     def call(self) -> None:
         with torch.no_grad():
-            self.found = self.step(self.params, self.state, self.count, *self.given)
+            self.result = self.step(self.params, self.state, self.count, *self.inputs)
 
     def value(self) -> list[Array]:
-        return [np.asarray(self.found.item())]
+        return [np.asarray(self.result.item())]
 
 
 def with_gradients(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
@@ -112,14 +112,14 @@ OPERATIONS: dict[str, tuple[str, Callable[[Workload], Callable[..., Any]]]] = {
 class Operation:
     def __init__(self, w: Workload, compiler: Callable[..., Any]) -> None:
         names, make = OPERATIONS[w["kind"]]
-        self.given = [put(w[name]) for name in names]
+        self.inputs = [put(w[name]) for name in names]
         self.run = compiler(make(w))
 
     def call(self) -> None:
-        self.found = self.run(*self.given)
+        self.result = self.run(*self.inputs)
 
     def value(self) -> list[Array]:
-        results = self.found if isinstance(self.found, tuple) else (self.found,)
+        results = self.result if isinstance(self.result, tuple) else (self.result,)
         return [array.float().cpu().numpy() for array in results]
 
 

@@ -107,14 +107,14 @@ def test_inputs_may_change_between_calls(name, backend):
 @pytest.mark.parametrize("backend", COMPILED)
 def test_the_batch_of_a_step_may_change_between_calls(backend):
     first = WORKLOADS["W3_b50"]()
-    other = {**first, "x": first["x"][::-1].copy(), "y": -first["y"]}
+    right = {**first, "x": first["x"][::-1].copy(), "y": -first["y"]}
     run = finished(backend, first)
-    one = float(run.value())
+    left = float(run.value())
     for tensor in run.model.feeds:
-        run.context[tensor] = other[tensor.label].reshape(tensor.dims)
+        run.context[tensor] = right[tensor.label].reshape(tensor.dims)
     run.call()
     run.sync()
-    assert abs(float(run.value()) - one) > 0.01
+    assert abs(float(run.value()) - left) > 0.01
 
 
 @pytest.mark.parametrize("backend", COMPILED)
@@ -133,8 +133,8 @@ def test_steps_are_the_same_bit_by_bit_with_any_number_of_threads_and_every_time
     shared, first = trained(1)
     assert shared is (name != "W3_b50")
     for threads in (2, 3, 3):
-        for one, other in zip(first, trained(threads)[1], strict=True):
-            assert one.tobytes() == other.tobytes(), threads
+        for left, right in zip(first, trained(threads)[1], strict=True):
+            assert left.tobytes() == right.tobytes(), threads
 
 
 def test_an_adapter_says_what_it_is_and_builds():

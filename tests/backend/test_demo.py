@@ -123,7 +123,7 @@ def test_terminal_shows_a_progress_bar(backend, tmp_path):
 # --- the other demonstrations ---
 
 
-def other_demo(name, *arguments):
+def short_demo(name, *arguments):
     return CliRunner().invoke(build(), ["demo", name, *map(str, arguments)])
 
 
@@ -132,7 +132,7 @@ LANGUAGE = ("names", "text")
 
 @pytest.mark.parametrize("name", LANGUAGE)
 def test_language_models_write(name):
-    result = other_demo(name, "--backend", BACKENDS[0], "--epochs", 1)
+    result = short_demo(name, "--backend", BACKENDS[0], "--epochs", 1)
     fields = report(result)
     assert float(fields["validation"].split()[0]) < 3.0
     assert "sample" in fields
@@ -140,7 +140,7 @@ def test_language_models_write(name):
 
 @pytest.mark.parametrize("name", sorted(DEMOS.keys() - set(LANGUAGE)))
 def test_demos_reach_what_they_require(name, tmp_path):
-    result = other_demo(name, "--backend", BACKENDS[0], "--out", tmp_path / "deep" / "picture.png")
+    result = short_demo(name, "--backend", BACKENDS[0], "--out", tmp_path / "deep" / "picture.png")
     assert result.exit_code == 0, result.output
     fields = report(result)
     assert list(fields)[:2] == ["backend", "network"]
@@ -151,13 +151,13 @@ def test_demos_reach_what_they_require(name, tmp_path):
 
 
 def test_a_demo_that_is_worse_than_required_fails(tmp_path):
-    result = other_demo("wine", "--backend", BACKENDS[0], "--epochs", 1)
+    result = short_demo("wine", "--backend", BACKENDS[0], "--epochs", 1)
     assert result.exit_code == 1
     assert "is below the required" in result.stderr
 
 
 def test_demos_without_their_data_name_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    result = other_demo("moons", "--backend", BACKENDS[0])
+    result = short_demo("moons", "--backend", BACKENDS[0])
     assert result.exit_code == 1
     assert 'pip install "ocannl-core[demo]"' in result.stderr

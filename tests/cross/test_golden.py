@@ -122,7 +122,7 @@ ALL = (
     pointwise, linear_gradient, softmax, einsum_odds, largest_gradient, training_step, recorded, concatenation,
     narrow_types, empty,
 )  # fmt: skip
-PROGRAMS: dict[str, Callable[[], Golden]] = {made.__name__: made for made in ALL}
+PROGRAMS: dict[str, Callable[[], Golden]] = {built.__name__: built for built in ALL}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -15,14 +15,14 @@ QUEUES = ["inline", "threaded"]
 @pytest.fixture(params=QUEUES)
 def contexts(backend, request):
     """Makes contexts on devices 0, 1, ...; all are closed at the end."""
-    contexts_made = []
+    created = []
 
     def make(count):
-        contexts_made.extend(oc.Context(backend, device=n, queue=request.param) for n in range(count))
-        return contexts_made
+        created.extend(oc.Context(backend, device=n, queue=request.param) for n in range(count))
+        return created
 
     yield make
-    for ctx in contexts_made:
+    for ctx in created:
         ctx.close()
 
 

@@ -732,10 +732,10 @@ def joined(*parts: int, nest: bool = False) -> Any:
         joint = oc.concat("p; c => p^c", oc.concat("a; b => a^b", *xs[:2]), xs[2])
     else:
         joint = oc.concat("a; b; c => a^b^c", *xs)
-    places = np.arange(1.0, sum(parts) + 1)
+    positions = np.arange(1.0, sum(parts) + 1)
     ends = np.cumsum((0, *parts))
-    wants = [(x, places[ends[n] : ends[n + 1]]) for n, x in enumerate(xs)]
-    return (joint * oc.tensor(places)).sum(), float(np.concatenate(cells) @ places), *wants
+    wants = [(x, positions[ends[n] : ends[n + 1]]) for n, x in enumerate(xs)]
+    return (joint * oc.tensor(positions)).sum(), float(np.concatenate(cells) @ positions), *wants
 
 
 def unit_gradient() -> Any:

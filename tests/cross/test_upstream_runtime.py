@@ -55,7 +55,7 @@ case = Cases(AREAS, OVERRIDDEN)
 
 
 @pytest.fixture
-def other(backend):
+def second(backend):
     with oc.Context(backend, device=1) as file_name:
         yield file_name
 
@@ -70,40 +70,40 @@ def data(*rows: Any, label: str = "x") -> oc.Tensor:
 
 
 @case("MB-01")
-def test_a_transfer_is_a_routine_that_moves_nothing_before_it_runs(ctx, other):
+def test_a_transfer_is_a_routine_that_moves_nothing_before_it_runs(ctx, second):
     b = oc.placeholder("b", o=[2])
     ctx[b] = [3, 4]
-    copy = oc.transfer(b, src=ctx, dst=other, into="node")
-    assert copy.inputs == copy.outputs == (b.value,) and b not in other
+    copy = oc.transfer(b, src=ctx, dst=second, into="node")
+    assert copy.inputs == copy.outputs == (b.value,) and b not in second
     copy()
-    assert other[b].tolist() == [3, 4]
+    assert second[b].tolist() == [3, 4]
 
 
 @case("MB-03")
-def test_what_reads_a_merge_buffer_gets_what_was_transferred(ctx, other):
+def test_what_reads_a_merge_buffer_gets_what_was_transferred(ctx, second):
     b = oc.placeholder("b", o=[2])
-    ctx[b], other[b] = [3, 4], [9, 9]
-    copy = oc.transfer(b, src=ctx, dst=other)
+    ctx[b], second[b] = [3, 4], [9, 9]
+    copy = oc.transfer(b, src=ctx, dst=second)
     with oc.cd("take") as code:
         b[...] = b.merge
-    take = other.compile(code)
+    take = second.compile(code)
     copy()
-    assert other[b].tolist() == [9, 9]
+    assert second[b].tolist() == [9, 9]
     take()
-    assert other[b].tolist() == [3, 4]
+    assert second[b].tolist() == [3, 4]
 
 
 @case("MB-05")
-def test_a_routine_reads_several_merge_buffers(ctx, other):
+def test_a_routine_reads_several_merge_buffers(ctx, second):
     a, b = oc.placeholder("a", o=[2]), oc.placeholder("b", o=[2])
     for node, first_value, second_value in ((a, 1, 10), (b, 2, 20)):
-        ctx[node], other[node] = first_value, second_value
-        oc.transfer(node, src=ctx, dst=other)()
+        ctx[node], second[node] = first_value, second_value
+        oc.transfer(node, src=ctx, dst=second)()
     with oc.cd("both") as code:
         a += b.merge
         b += a.merge
-    other.run(code)
-    assert other[a].tolist() == [12, 12] and other[b].tolist() == [21, 21]
+    second.run(code)
+    assert second[a].tolist() == [12, 12] and second[b].tolist() == [21, 21]
 
 
 @case("SH-01")
@@ -180,10 +180,10 @@ def test_siblings_run_in_either_order(ctx, order):
 
 
 @case("CX-05")
-def test_a_literal_is_the_same_in_every_context(ctx, other):
+def test_a_literal_is_the_same_in_every_context(ctx, second):
     t = oc.tensor(list(range(20)), label="t")
     doubled = t + t
-    for context in (ctx, other):
+    for context in (ctx, second):
         context.run(doubled.forward)
         assert context[t].tolist() == list(range(20)) and context[doubled].tolist() == list(range(0, 40, 2))
 
@@ -253,7 +253,7 @@ def test_writing_a_slice_writes_its_parent(ctx):
     assert ctx[parent].tolist() == [[99, 99, 99], [4, 5, 6]]
 
 
-def places(context: oc.Context, *tensors: oc.Tensor) -> list[int]:
+def positions(context: oc.Context, *tensors: oc.Tensor) -> list[int]:
     """Offsets of arrays that share one slab."""
     residents = [context.arrays[t.value] for t in tensors]
     assert len({id(r.slab) for r in residents}) == 1
@@ -268,7 +268,7 @@ def test_arrays_that_are_linked_together_share_a_slab(backend):
         with oc.Context(backend) as ctx:
             ctx.compile(oc.seq(oc.forward(p, q)))()
             assert ctx[p].tolist() == [4, 6] and ctx[q].tolist() == [3, 8]
-            return places(ctx, a, b, p, q)
+            return positions(ctx, a, b, p, q)
 
     first = run()
     assert sorted(first) == [64 * n for n in range(4)]
@@ -291,13 +291,13 @@ def test_arrays_follow_one_another_and_no_slab_is_too_long(sizes, offsets, total
 
 
 @case("CX-17")
-def test_a_merge_buffer_is_made_once_and_given_back_once(backend, other):
+def test_a_merge_buffer_is_made_once_and_given_back_once(backend, second):
     b = oc.placeholder("b", o=[300])
     with oc.Context(backend, device=2) as ctx:
         before = ctx.memory.device_bytes
-        other[b] = 1
+        second[b] = 1
         for _ in range(2):
-            oc.transfer(b, src=other, dst=ctx)()
+            oc.transfer(b, src=second, dst=ctx)()
             assert ctx.memory.merge_bytes == 1200
             assert ctx.memory.device_bytes - before == ctx.memory.held_bytes == 1216
     with oc.Context(backend, device=2) as again:

@@ -11,7 +11,7 @@ from .builder import Builder, TooLarge, axes
 from .convolutions import conv, conv_transpose, convolved
 from .dense import biased, dense, linear
 from .norms import batch_norm, layer_norm, rms_norm
-from .pooling import pool_places
+from .pooling import pool_extents
 from .program import Value
 from .shapes import repeated
 
@@ -27,8 +27,8 @@ def residual(net: Builder, x: Value, body: Body) -> Value | None:
 
 
 def joined_by_sum(net: Builder, x: Value, y: Value) -> Value | None:
-    x, y = same_places(net, x, y)
-    if x.form != y.form or x.batch != y.batch or x.places != y.places:
+    x, y = same_extents(net, x, y)
+    if x.form != y.form or x.batch != y.batch or x.extents != y.extents:
         return None
     if x.channels != y.channels:
         x = linear(net, x, y.channels)
@@ -39,14 +39,14 @@ def joined_by_sum(net: Builder, x: Value, y: Value) -> Value | None:
     return net.let("h", text, text, y.form, y.dims, like=y)
 
 
-def same_places(net: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+def same_extents(net: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     """A shortcut around a stride is a convolution of one cell with that stride."""
-    strided = x.form == y.form and len(x.places) == len(y.places) and x.places != y.places and x.form != "vector"
-    if not strided or any(n % m for n, m in zip(x.places, y.places, strict=True)):
+    strided = x.form == y.form and len(x.extents) == len(y.extents) and x.extents != y.extents and x.form != "vector"
+    if not strided or any(n % m for n, m in zip(x.extents, y.extents, strict=True)):
         return x, y
-    stride = tuple(n // m for n, m in zip(x.places, y.places, strict=True))
+    stride = tuple(n // m for n, m in zip(x.extents, y.extents, strict=True))
     ones = (1,) * len(stride)
-    return convolved(net, x, ones, stride, ones, "same", 1, y.channels, y.places), y
+    return convolved(net, x, ones, stride, ones, "same", 1, y.channels, y.extents), y
 
 
 def resnet(net: Builder, x: Value) -> Value | None:
@@ -69,14 +69,14 @@ def squeezed(net: Builder, x: Value) -> Value | None:
     """Channels are weighted by what the means over all places give: Hu et al. 2018."""
     if x.form not in ("image", "sequence"):
         return None
-    mean = pool_places(net, x)
+    mean = pool_extents(net, x)
     if mean is None:
         return None
     inner = activation(net, dense(net, mean, max(1, x.channels // net.choices.pick((2, 4, 1)))))
     gate = biased(net, linear(net, inner, x.channels))
-    rows, zeros = net.rows(x), "".join("0, " for _ in x.places)
+    rows, zeros = net.rows(x), "".join("0, " for _ in x.extents)
     shown = f'oc.einsum("{rows}|c => {rows}|{zeros}c", oc.sigmoid({gate.name}))'
-    torch_code = f"torch.sigmoid({gate.name})" + "".join(".unsqueeze(1)" for _ in x.places)
+    torch_code = f"torch.sigmoid({gate.name})" + "".join(".unsqueeze(1)" for _ in x.extents)
     return net.let("h", f"{x.name} * {shown}", f"{x.name} * {torch_code}", x.form, x.dims, like=x)
 
 
@@ -91,7 +91,7 @@ def densely(net: Builder, x: Value, body: Body) -> Value | None:
 
 def joined_by_channels(net: Builder, parts: list[Value]) -> Value | None:
     x = parts[0]
-    if any((v.form, v.batch, v.places) != (x.form, x.batch, x.places) for v in parts) or len(parts) > 4:
+    if any((v.form, v.batch, v.extents) != (x.form, x.batch, x.extents) for v in parts) or len(parts) > 4:
         return None
     if len({v.name for v in parts}) < len(parts):
         return None
@@ -117,18 +117,18 @@ def branches(net: Builder, x: Value, body: Body) -> Value | None:
 
 def down_and_up(net: Builder, x: Value, body: Body) -> Value | None:
     """A path through fewer places, and the shortcut beside it: Ronneberger et al. 2015."""
-    if x.form not in ("image", "sequence") or any(n % 2 for n in x.places):
+    if x.form not in ("image", "sequence") or any(n % 2 for n in x.extents):
         return None
-    space = len(x.places)
+    space = len(x.extents)
     if net.choices.chance(50):
         text = f"oc.max_pool{space}d({x.name}, 2)"
         small = net.let("h", text, f"max_pool({x.name}, {[2] * space}, {[2] * space})", x.form,
-                        (*(n // 2 for n in x.places), x.channels), like=x)  # fmt: skip
+                        (*(n // 2 for n in x.extents), x.channels), like=x)  # fmt: skip
     else:
         twos, ones = (2,) * space, (1,) * space
-        small = convolved(net, x, twos, twos, ones, "none", 1, net.width(x), tuple(n // 2 for n in x.places))
+        small = convolved(net, x, twos, twos, ones, "none", 1, net.width(x), tuple(n // 2 for n in x.extents))
     inner = body(net, small)
-    if inner.form != x.form or inner.places != small.places:
+    if inner.form != x.form or inner.extents != small.extents:
         inner = small
     rows, names = net.rows(x), [a for a in x.axes if a != "c"]
     if net.choices.chance(50):
@@ -141,7 +141,7 @@ def down_and_up(net: Builder, x: Value, body: Body) -> Value | None:
         sizes = ", ".join(f"{a}2=2" for a in names)
         text = f'oc.einsum("{rows}|{", ".join(names)}, c => {rows}|{merged}, c", {inner.name}, {sizes})'
         torch_code = inner.name + "".join(f".repeat_interleave(2, {x.positions(a)[0]})" for a in names)
-        up = net.let("h", text, torch_code, x.form, (*x.places, inner.channels), like=x)
+        up = net.let("h", text, torch_code, x.form, (*x.extents, inner.channels), like=x)
     if net.choices.chance(50):
         return joined_by_channels(net, [x, up])
     return joined_by_sum(net, up, x)
@@ -168,8 +168,8 @@ def modulated(net: Builder, x: Value) -> Value | None:
         return None
     v = net.choices.pick(vectors[-5:])
     gain, shift = linear(net, v, x.channels), linear(net, v, x.channels)
-    rows, zeros = net.rows(x), "".join("0, " for _ in x.places)
-    spec, ones = f"{rows}|c => {rows}|{zeros}c", "".join(".unsqueeze(1)" for _ in x.places)
+    rows, zeros = net.rows(x), "".join("0, " for _ in x.extents)
+    spec, ones = f"{rows}|c => {rows}|{zeros}c", "".join(".unsqueeze(1)" for _ in x.extents)
     text = f'{x.name} * (1 + oc.einsum("{spec}", {gain.name})) + oc.einsum("{spec}", {shift.name})'
     torch_code = f"{x.name} * (1 + {gain.name}{ones}) + {shift.name}{ones}"
     return net.let("h", text, torch_code, x.form, x.dims, like=x)

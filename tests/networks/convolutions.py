@@ -31,7 +31,7 @@ def conv(net: Builder, x: Value) -> Value | None:
     if x.form == "vector":
         return None
     padding = net.choices.pick(("same", "same", "none"))
-    chosen = [chosen_axis(net, n, padding) for n in x.places]
+    chosen = [chosen_axis(net, n, padding) for n in x.extents]
     if None in chosen:
         return None
     walks = [walk for walk in chosen if walk is not None]
@@ -41,7 +41,7 @@ def conv(net: Builder, x: Value) -> Value | None:
     affordable = max(1, net.work_left // max(1, 2 * x.cells // x.channels * taps))
     width = min(net.width(x), affordable)
     width = max(1, width // groups) * groups
-    sizes = tuple(after(n, *walk, padding) for n, walk in zip(x.places, walks, strict=True))
+    sizes = tuple(after(n, *walk, padding) for n, walk in zip(x.extents, walks, strict=True))
     result = convolved(net, x, kernel, stride, dilation, padding, groups, width, sizes)
     return biased(net, result) if net.choices.chance(30) else result
 
@@ -65,7 +65,7 @@ def convolved(
     dims = [*kernel, inner, width]
     role = "kernel" if groups == 1 else f"kernel of {groups} groups"
     k = net.parameter("k", dims, scale=(prod(kernel) * inner) ** -0.5, role=role)
-    work = x.cells // x.channels // prod(x.places) * prod(sizes) * width * prod(kernel) * inner
+    work = x.cells // x.channels // prod(x.extents) * prod(sizes) * width * prod(kernel) * inner
     if x.form == "planes":
         return by_spec(net, x, k, stride, dilation, padding, groups, (width, *sizes), work)
     settings = f"stride={list(stride)}, dilation={list(dilation)}, padding='{padding}', groups={groups}"
@@ -92,9 +92,9 @@ def conv_transpose(net: Builder, x: Value) -> Value | None:
     """The way up: each cell becomes a window."""
     if x.form not in ("sequence", "image"):
         return None
-    kernel = tuple(net.choices.pick((2, 3, 1)) for _ in x.places)
-    stride = tuple(net.choices.pick((1, 2)) for _ in x.places)
-    sizes = tuple((n - 1) * s + k for n, s, k in zip(x.places, stride, kernel, strict=True))
+    kernel = tuple(net.choices.pick((2, 3, 1)) for _ in x.extents)
+    stride = tuple(net.choices.pick((1, 2)) for _ in x.extents)
+    sizes = tuple((n - 1) * s + k for n, s, k in zip(x.extents, stride, kernel, strict=True))
     if max(sizes) > 96 and x.form == "image":
         return None
     width = min(net.width(x), max(1, net.work_left // max(1, 2 * x.cells * prod(kernel))))

@@ -50,7 +50,7 @@ def channel_parameter(
 ) -> tuple[str, str]:
     """A parameter for each channel, as an operand beside `x` in both languages."""
     last = x.axes[-1] == "c"
-    dims = [x.channels] if last else [x.channels, *(1 for _ in x.places)]
+    dims = [x.channels] if last else [x.channels, *(1 for _ in x.extents)]
     name = net.parameter(stem, dims, scale=scale, mean=mean, is_inferred=is_inferred)
     return name, name
 

@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[Layer, int], ...] = (
     (activations.activation, 14), (dense.dense, 10), (convolutions.conv, 14), (blocks.resnet, 10),
     (blocks.transformer, 9), (attention.attention, 6), (norms.batch_norm, 7), (norms.layer_norm, 6), (pooling.pool, 6),
     (norms.whole_norm, 1), (norms.instance_norm, 2), (norms.group_norm, 3), (norms.rms_norm, 3), (norms.cosine, 1),
-    (pooling.pool_blocks, 3), (pooling.pool_places, 2), (pooling.pool_time, 1), (pooling.last_step, 1),
+    (pooling.pool_blocks, 3), (pooling.pool_extents, 2), (pooling.pool_time, 1), (pooling.last_step, 1),
     (pooling.attention_pool, 1), (convolutions.separable, 3), (convolutions.conv_transpose, 2), (dense.low_rank, 2),
     (dense.mixed_places, 3), (dense.contracted, 2), (dense.bilinear, 1), (recurrences.recurrence, 5),
     (shapes.flattened, 1), (shapes.patches, 3), (shapes.as_image, 1), (shapes.as_sequence, 3), (shapes.as_steps, 1),
@@ -49,13 +49,13 @@ def generate(source: Choices | Random) -> Network:
 
 
 def inputs(net: Builder) -> list[Value]:
-    values = [image_or_other(net)]
+    values = [image_or_sequence(net)]
     if net.choices.chance(20):
-        values.append(image_or_other(net))
+        values.append(image_or_sequence(net))
     return values
 
 
-def image_or_other(net: Builder) -> Value:
+def image_or_sequence(net: Builder) -> Value:
     return net.choices.weighted(((vector, 3), (sequence, 2), (embedded, 3), (image, 5)))(net)
 
 
@@ -66,12 +66,12 @@ def limit(net: Builder, maximum: int) -> int:
 
 def vector(net: Builder) -> Value:
     width = net.size(limit(net, 4096))
-    return given(net, "vector", (width,))
+    return make_input(net, "vector", (width,))
 
 
 def sequence(net: Builder) -> Value:
     steps = net.size(limit(net, 512))
-    return given(net, "sequence", (steps, net.size(limit(net, 512 * steps) // steps)))
+    return make_input(net, "sequence", (steps, net.size(limit(net, 512 * steps) // steps)))
 
 
 def image(net: Builder) -> Value:
@@ -79,10 +79,10 @@ def image(net: Builder) -> Value:
     width = side if net.choices.chance(60) else net.size(max(1, min(64, limit(net, 64 * 64) // side)))
     channels = net.size(max(1, min(512, limit(net, 10**6) // (side * width))))
     channels = min(channels, 3) if net.choices.chance(50) else channels
-    return given(net, "image", (side, width, channels))
+    return make_input(net, "image", (side, width, channels))
 
 
-def given(net: Builder, form: str, dims: tuple[int, ...]) -> Value:
+def make_input(net: Builder, form: str, dims: tuple[int, ...]) -> Value:
     x = net.data("x", (net.batch, *dims), 1)
     value = Value(x, form, (net.batch,), dims)
     net.values.append(value)
@@ -93,10 +93,10 @@ def embedded(net: Builder) -> Value:
     """Rows of a table, and positions."""
     steps = net.size(min(512, limit(net, 512)))
     width = net.size(max(1, min(256, limit(net, 10**6) // steps)))
-    words = net.size(max(2, min(4096, net.value_cells // (2 * width))), 2)
-    table = net.parameter("table", [words, width], scale=0.7)
+    vocabulary = net.size(max(2, min(4096, net.value_cells // (2 * width))), 2)
+    table = net.parameter("table", [vocabulary, width], scale=0.7)
     batch_axes = net.choices.pick((1, 2))
-    ids = net.data("words", (net.batch, steps), batch_axes, classes=words)
+    ids = net.data("words", (net.batch, steps), batch_axes, classes=vocabulary)
     form, batch, dims = "sequence", (net.batch,), (steps, width)
     if batch_axes == 2:
         form, batch, dims = "vector", (net.batch, steps), (width,)
@@ -117,7 +117,7 @@ def body(net: Builder, ends: list[Value], lines: int) -> list[Value]:
             if not net.choices.chance(92):
                 break
             at = net.choices.integer(len(ends))
-            value = one_more(net, ends[at])
+            value = next_value(net, ends[at])
             if value is None:
                 break
             if net.choices.chance(8) and len(ends) < 3:
@@ -127,7 +127,7 @@ def body(net: Builder, ends: list[Value], lines: int) -> list[Value]:
     return ends
 
 
-def one_more(net: Builder, x: Value) -> Value | None:
+def next_value(net: Builder, x: Value) -> Value | None:
     """A layer, a block, or what a value earlier in the network is added to."""
     for _ in range(TRIES):
         if net.depth < MAX_DEPTH and net.choices.chance(25):
@@ -147,7 +147,7 @@ def path(net: Builder, x: Value) -> Value:
     """A few layers inside a block."""
     for _ in range(3):
         with net.choices.span():
-            value = one_more(net, x) if net.choices.chance(70) else None
+            value = next_value(net, x) if net.choices.chance(70) else None
             if value is None:
                 break
             x = value
@@ -157,7 +157,7 @@ def path(net: Builder, x: Value) -> Value:
 def skipped(net: Builder, x: Value) -> Value | None:
     """`x` joined with something from long before."""
     alike = [v for v in net.values if v.form == x.form and v.batch == x.batch and v.name != x.name]
-    same_shape = [v for v in alike if v.places == x.places]
+    same_shape = [v for v in alike if v.extents == x.extents]
     if not same_shape:
         return None
     y = net.choices.pick(same_shape)
@@ -213,10 +213,10 @@ def kept(net: Builder, leaves: Sequence[Leaf], lines: Sequence[Line]) -> tuple[s
         return tuple(f"{name}.grad" for name in learned)
     names = {line.name for line in lines}
     values = [v.name for v in net.values if v.name in names and not v.name.startswith("x")]
-    some = [name for name in values if net.choices.chance(20)]
+    intermediates = [name for name in values if net.choices.chance(20)]
     moving = set(learned)  # what depends on parameters
     for line in lines:
         if line.words & moving:
             moving.add(line.name)
-    gradients = [name for name in (*learned, *some) if name in moving and net.choices.chance(40)]
-    return (*some, *(f"{name}.grad" for name in gradients))
+    gradients = [name for name in (*learned, *intermediates) if name in moving and net.choices.chance(40)]
+    return (*intermediates, *(f"{name}.grad" for name in gradients))

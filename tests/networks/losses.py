@@ -6,7 +6,7 @@ from .activations import activation
 from .builder import Builder
 from .dense import biased, linear
 from .norms import cosine
-from .pooling import attention_pool, last_step, pool_places
+from .pooling import attention_pool, last_step, pool_extents
 from .program import Value
 from .shapes import as_steps, flattened
 
@@ -16,7 +16,7 @@ Term = tuple[str, str]  # in both languages
 def head(net: Builder, x: Value) -> Term:
     """A loss of one value."""
     if x.form != "vector" and net.choices.chance(60):
-        kinds = (pool_places, flattened, last_step, attention_pool)
+        kinds = (pool_extents, flattened, last_step, attention_pool)
         x = next((v for v in (choice(net, x) for choice in net.choices.pick((kinds, kinds[2:] + kinds[:2]))) if v), x)
     elif x.form == "sequence":
         x = as_steps(net, x) or x

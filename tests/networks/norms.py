@@ -19,11 +19,11 @@ def layer_norm(net: Builder, x: Value) -> Value:
 
 def whole_norm(net: Builder, x: Value) -> Value | None:
     """Over all output axes."""
-    return normed(net, x, "cthw") if x.places else None
+    return normed(net, x, "cthw") if x.extents else None
 
 
 def instance_norm(net: Builder, x: Value) -> Value | None:
-    return normed(net, x, "thw") if x.places else None
+    return normed(net, x, "thw") if x.extents else None
 
 
 def normed(net: Builder, x: Value, over: str) -> Value:

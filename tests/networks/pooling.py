@@ -14,11 +14,11 @@ def pool(net: Builder, x: Value) -> Value | None:
     if x.form not in ("sequence", "image"):
         return None
     padding = net.choices.pick(("none", "same"))
-    chosen = [window(net, n, padding) for n in x.places]
+    chosen = [window(net, n, padding) for n in x.extents]
     if None in chosen:
         return None
     kernel, stride = zip(*(c for c in chosen if c is not None), strict=True)
-    sizes = tuple(after(n, k, s, 1, padding) for n, k, s in zip(x.places, kernel, stride, strict=True))
+    sizes = tuple(after(n, k, s, 1, padding) for n, k, s in zip(x.extents, kernel, stride, strict=True))
     name = net.choices.pick(("max", "avg"))
     settings = f"{list(kernel)}, {list(stride)}, padding='{padding}'"
     text = f"oc.{name}_pool{len(kernel)}d({x.name}, {settings})"
@@ -37,7 +37,7 @@ def pool_blocks(net: Builder, x: Value) -> Value | None:
     """The largest or the mean of blocks that axes are split into."""
     if x.form == "vector":
         return None
-    blocks = [net.divisor(n, 4) for n in x.places]
+    blocks = [net.divisor(n, 4) for n in x.extents]
     names = [a for a in x.axes if a != "c"]
     split = {a: f"({a} {a}2)" for a in names}
     rows, kind = net.rows(x), net.choices.pick(("mean", "max", "sum"))
@@ -48,7 +48,7 @@ def pool_blocks(net: Builder, x: Value) -> Value | None:
         axis = x.positions(a)[0]  # later axes have been split already
         axis -= len(split_axes) if axis + 1 < 0 else 0
         unflattened, split_axes = f"{unflattened}.unflatten({axis}, (-1, {n}))", [*split_axes, axis]
-    dims = dict(zip(names, (n // b for n, b in zip(x.places, blocks, strict=True)), strict=True))
+    dims = dict(zip(names, (n // b for n, b in zip(x.extents, blocks, strict=True)), strict=True))
     after_split = tuple(dims.get(a, x.channels) for a in x.axes)
     over = block_axes(x, names)
     torch_code = f"greatest({unflattened}, {over})" if kind == "max" else f"{unflattened}.{kind}({over})"
@@ -61,7 +61,7 @@ def block_axes(x: Value, names: list[str]) -> tuple[int, ...]:
     return tuple(order.index(f"{a}2") - len(order) for a in names)
 
 
-def pool_places(net: Builder, x: Value) -> Value | None:
+def pool_extents(net: Builder, x: Value) -> Value | None:
     """All places together: a vector."""
     if x.form == "vector":
         return None

@@ -47,7 +47,7 @@ class Value:
         return self.dims[self.axes.index("c")]
 
     @property
-    def places(self) -> Dims:
+    def extents(self) -> Dims:
         """The axes in time or space."""
         return tuple(n for n, axis in zip(self.dims, self.axes, strict=True) if axis != "c")
 

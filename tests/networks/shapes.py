@@ -115,19 +115,19 @@ def extended(net: Builder, x: Value) -> Value | None:
 
 def repeated(net: Builder, x: Value) -> Value | None:
     """Each place several times: nearest-neighbour upsampling."""
-    if x.form not in ("image", "sequence") or max(x.places) > 32:
+    if x.form not in ("image", "sequence") or max(x.extents) > 32:
         return None
     names, factor, rows = [a for a in x.axes if a != "c"], net.choices.pick((2, 3)), net.rows(x)
     merged = ", ".join(f"({a} {a}2)" for a in names)
     sizes = ", ".join(f"{a}2={factor}" for a in names)
     text = f'oc.einsum("{rows}|{", ".join(names)}, c => {rows}|{merged}, c", {x.name}, {sizes})'
     torch_code = x.name + "".join(f".repeat_interleave({factor}, {x.positions(a)[0]})" for a in names)
-    return net.let("h", text, torch_code, x.form, (*(factor * n for n in x.places), x.channels), like=x)
+    return net.let("h", text, torch_code, x.form, (*(factor * n for n in x.extents), x.channels), like=x)
 
 
 def shuffled(net: Builder, x: Value) -> Value | None:
     """Channels become places: sub-pixel upsampling."""
-    if x.form != "image" or x.channels % 4 or max(x.places) > 32:
+    if x.form != "image" or x.channels % 4 or max(x.extents) > 32:
         return None
     h, w, c = x.dims
     text = f'oc.einsum("...|h, w, (p q c) => ...|(h p), (w q), c", {x.name}, p=2, q=2)'

@@ -8,7 +8,7 @@ from .layers import F, dense, t_dense
 from .network import ids, network, normal
 from .twin import torch
 
-STEPS, WORDS = 20, 10000  # of the Penn Treebank
+STEPS, VOCABULARY_SIZE = 20, 10000  # of the Penn Treebank
 
 
 @oc.op
@@ -22,7 +22,7 @@ def lstm_cell(x, h, c):
 
 
 @network(
-    seconds=137, learning_rate=1.0, x=ids(WORDS, STEPS + 1, 20), h=normal(2, 20, 200, batch_axes=2, std=0.3),
+    seconds=137, learning_rate=1.0, x=ids(VOCABULARY_SIZE, STEPS + 1, 20), h=normal(2, 20, 200, batch_axes=2, std=0.3),
     c=normal(2, 20, 200, batch_axes=2, std=0.5),
 )  # fmt: skip
 def lstm():
@@ -30,9 +30,9 @@ def lstm():
     from the states that the minibatch before left."""
 
     def loss(x, h, c):
-        table = oc.param(oc.uniform(-0.1, 0.1), o=[WORDS, 200])
+        table = oc.param(oc.uniform(-0.1, 0.1), o=[VOCABULARY_SIZE, 200])
         layers = [lstm_cell(label="lower"), lstm_cell(label="upper")]
-        softmax = dense(outputs=WORDS, label="softmax")
+        softmax = dense(outputs=VOCABULARY_SIZE, label="softmax")
         states = [(h[n], c[n]) for n in range(2)]
         total = oc.tensor(0.0)
         for t in range(STEPS):

@@ -69,9 +69,9 @@ def test_adapters_are_found_where_they_are_and_read_without_what_they_adapt(plan
 
 
 def test_what_cannot_be_imported_is_absent_and_says_why(plan):
-    known = systems.systems(plan.folder)
-    assert running.absent(known["right"], plan) == ""
-    assert "No module named 'nothing_of_this_name'" in running.absent(known["missing"], plan)
+    available = systems.systems(plan.folder)
+    assert running.absent(available["right"], plan) == ""
+    assert "No module named 'nothing_of_this_name'" in running.absent(available["missing"], plan)
 
 
 def test_every_system_is_checked_and_measured_in_turn_and_errors_stay_its_own(plan):
@@ -244,14 +244,14 @@ def assert_same(ours, theirs):
     assert ours.keys() == theirs.keys()
     for key, value in ours.items():
         arrays = value if isinstance(value, list) else [value]
-        for mine, reference in zip(arrays, theirs[key] if isinstance(value, list) else [theirs[key]], strict=True):
-            np.testing.assert_array_equal(mine, reference)
-            assert type(mine) is type(reference)
-            assert getattr(mine, "dtype", None) == getattr(reference, "dtype", None)
+        for actual, reference in zip(arrays, theirs[key] if isinstance(value, list) else [theirs[key]], strict=True):
+            np.testing.assert_array_equal(actual, reference)
+            assert type(actual) is type(reference)
+            assert getattr(actual, "dtype", None) == getattr(reference, "dtype", None)
 
 
 def test_every_training_workload_has_its_losses():
-    known = json.loads(references.LOSSES.read_text())
-    assert set(known) == {name for name in WORKLOADS if name.startswith(("W2", "W3", "W4", "W5"))}
-    assert all(len(losses) == references.STEPS and losses == sorted(losses, reverse=True) for losses in known.values())
-    assert {WORKLOADS[name]()["kind"] for name in known} == TRAINING
+    stored = json.loads(references.LOSSES.read_text())
+    assert set(stored) == {name for name in WORKLOADS if name.startswith(("W2", "W3", "W4", "W5"))}
+    assert all(len(losses) == references.STEPS and losses == sorted(losses, reverse=True) for losses in stored.values())
+    assert {WORKLOADS[name]()["kind"] for name in stored} == TRAINING

@@ -101,19 +101,19 @@ class Waiting(Device):
 class Swapping(ThreadedQueue):
     """The second of two pieces of work comes first."""
 
-    held = None
+    pending = None
 
     def submit(self, work, *values):
-        if self.held is None:
-            self.held = (work, values)
+        if self.pending is None:
+            self.pending = (work, values)
             return
-        first, self.held = self.held, None
+        first, self.pending = self.pending, None
         super().submit(work, *values)
         super().submit(first[0], *first[1])
 
     def record(self):
-        if self.held is not None:
-            (work, values), self.held = self.held, None
+        if self.pending is not None:
+            (work, values), self.pending = self.pending, None
             super().submit(work, *values)
         return super().record()
 

@@ -155,7 +155,7 @@ def test_autotuning_does_not_change_results(native, run, seed, monkeypatch):
     for number in range(BATCH):
         if random.random() < 0.5:
             chain_program = chain(random, 10, SHAPES)
-            code, inputs, symbols, kept_nodes = chain_program.code, chain_program.arrays, {}, chain_program.asked
+            code, inputs, symbols, kept_nodes = chain_program.code, chain_program.arrays, {}, chain_program.requested
         else:
             generated = generate(random, random.randint(1, 5))
             code, inputs, symbols, kept_nodes = (

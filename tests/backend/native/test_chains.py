@@ -27,7 +27,7 @@ def test_compiled_chains_are_exact(native, run, seed):
     cases = []
     for n in range(BATCH):
         sample = chain(random, 14, SHAPES)
-        proc = optimize(lower(sample.code, f"p{n}"), sample.asked, native.capabilities, without=LATE)
+        proc = optimize(lower(sample.code, f"p{n}"), sample.requested, native.capabilities, without=LATE)
         proc = insert_polls(parallelize(proc, 1, random.choice((1, 10, 100))), random.choice((1, 20, 1000)))
         proc = allocate_memory(proc, native.capabilities.alignment_bytes)
         verify(proc, "placed", alignment_bytes=native.capabilities.alignment_bytes)

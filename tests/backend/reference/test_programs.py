@@ -350,15 +350,15 @@ def test_memory_stays_bounded():
     where = [Location(device.alloc_pool(buf.nbytes), 0) for buf in (c, a, b)]
     rng = np.random.default_rng(0)
     arrays = [np.zeros((n, n)), rng.random((n, n)), rng.random((n, n))]
-    for place, array in zip(where, arrays, strict=True):
-        queue.from_host(place, array)
+    for location, array in zip(where, arrays, strict=True):
+        queue.from_host(location, array)
     entry = backend.link(backend.compile([Proc("mm", (c, a, b), (), (stmt,))]), "mm", queue, where)
     tracemalloc.start()
     entry()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     queue.to_host(where[0], arrays[0])
-    for place in where:
-        device.free_pool(place.pool)
+    for location in where:
+        device.free_pool(location.pool)
     np.testing.assert_allclose(arrays[0], arrays[1] @ arrays[2])
     assert peak < 100e6

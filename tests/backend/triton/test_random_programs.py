@@ -25,7 +25,7 @@ def test_chains(triton, run, seed):
     cases = []
     for n in range(BATCH):
         program = chain(random, 14, SHAPES)
-        cases.append((program, optimize(lower(program.code, f"p{n}"), program.asked, triton.capabilities)))
+        cases.append((program, optimize(lower(program.code, f"p{n}"), program.requested, triton.capabilities)))
     code = triton.compile([proc for _, proc in cases])
     for program, proc in cases:
         nodes = [buf.node for buf in proc.bufs if buf.space is MemorySpace.GLOBAL]

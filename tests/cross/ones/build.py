@@ -37,7 +37,7 @@ def build(program: Program, values: bool = False, until_refused: bool = False) -
             continue
         if not write(statement, scope, built) and until_refused:
             return built
-        if statement.name in program.asked and statement.name in built.tensors:
+        if statement.name in program.requested and statement.name in built.tensors:
             dims = ask(statement.name, built)
             if dims is not None:
                 built.answers[statement.name] = dims

@@ -114,7 +114,7 @@ class Program:
     share no open leaf with the others, and whose results nothing but foreign statements uses."""
 
     statements: tuple[Statement, ...]
-    asked: frozenset[str] = frozenset()
+    requested: frozenset[str] = frozenset()
     foreign: frozenset[str] = frozenset()
 
     @property
@@ -152,7 +152,7 @@ class Program:
         return replace(self, statements=tuple(order))
 
     def asking(self, random: Random, share: float) -> Program:
-        return replace(self, asked=frozenset(s.name for s in self.statements if random.random() < share))
+        return replace(self, requested=frozenset(s.name for s in self.statements if random.random() < share))
 
     def shapes(self, leaves: Mapping[str, Rows]) -> Iterator[tuple[Line, Rows]]:
         """The shape of every operation, given those of the leaves. Raises `Refused`."""
@@ -177,7 +177,7 @@ class Program:
         for s in self.statements:
             note = f"refused: {s.rule}" if s.rule else "" if isinstance(s, Leaf) else str(dims(s.rows))
             out.append(f"{s.text}{f'  # {note}' if note else ''}{'  (foreign)' * (s.name in self.foreign)}")
-            if s.name in self.asked:
+            if s.name in self.requested:
                 out.append(f"{s.name}.dims")
         return HEADER + "\n".join(out) + "\n"
 
@@ -189,9 +189,8 @@ def needed(program: Program, names: Sequence[str]) -> Program:
         if statement.name in wanted:
             wanted.update(statement.operands)
             kept.append(statement)
-    return replace(
-        program, statements=tuple(reversed(kept)), asked=program.asked & wanted, foreign=program.foreign & wanted
-    )
+    requested, foreign = program.requested & wanted, program.foreign & wanted
+    return replace(program, statements=tuple(reversed(kept)), requested=requested, foreign=foreign)
 
 
 def elements(rows: Rows) -> int:

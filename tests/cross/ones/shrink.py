@@ -56,8 +56,8 @@ def smaller(program: Program) -> Iterator[Program]:
             leaf = replace(statement, role="data")
             statements = (*program.statements[:number], leaf, *program.statements[number + 1 :])
             yield replace(program, statements=statements)
-    for name in sorted(program.asked):
-        yield replace(program, asked=program.asked - {name})
+    for name in sorted(program.requested):
+        yield replace(program, requested=program.requested - {name})
 
 
 def without(program: Program, names: set[str]) -> Program:
@@ -68,4 +68,4 @@ def without(program: Program, names: set[str]) -> Program:
             gone.add(statement.name)
         else:
             kept.append(statement)
-    return replace(program, statements=tuple(kept), asked=program.asked - gone, foreign=program.foreign - gone)
+    return replace(program, statements=tuple(kept), requested=program.requested - gone, foreign=program.foreign - gone)

@@ -28,7 +28,8 @@ def with_unrelated(program: Program, random: Random, count: int = 4) -> Program:
             foreign += more
     names = frozenset(s.name for s in foreign)
     requested = frozenset(name for name in names if random.random() < 0.3)
-    return kept_leaves(replace(program, statements=tuple(statements), foreign=names, asked=program.asked | requested))
+    requested |= program.requested
+    return kept_leaves(replace(program, statements=tuple(statements), foreign=names, requested=requested))
 
 
 def closed_names(program: Program) -> set[str]:

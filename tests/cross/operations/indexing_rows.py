@@ -9,7 +9,7 @@ import ocannl as oc
 
 KINDS = "float32 float64"
 COLUMN = "ij => j"  # along i
-PLACES = np.array([[2, 0, 2], [0, 0, 1]], "int32")
+POSITIONS = np.array([[2, 0, 2], [0, 0, 1]], "int32")
 DISTINCT = np.array([[2, 0, 1], [0, 3, 2]], "int32")
 TUPLES = np.array([[2, 0], [0, 1], [2, 2]], "int32")
 REPEATED = np.array([3, 0, 3], "int32")
@@ -20,11 +20,11 @@ ROW_UPDATES = (((4, 3), (3, 3)), ((5, 1), (3, 1)), ((4, 0), (3, 0)))
 TORCH_MODES = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 ROWS_OF_SEGMENTS = (((4, 3),), ((4, 1),))
 EMPTY_SEGMENTS = torch.tensor([0, 0, np.nan, np.nan, 0])[:, None]
-places, distinct, ids, repeated = (torch.tensor(a.astype("int64")) for a in (PLACES, DISTINCT, IDS, REPEATED))
+positions, distinct, ids, repeated = (torch.tensor(a.astype("int64")) for a in (POSITIONS, DISTINCT, IDS, REPEATED))
 
 
 def scattered(x, v, mode):
-    return x.scatter_reduce(0, places, v, TORCH_MODES[mode])
+    return x.scatter_reduce(0, positions, v, TORCH_MODES[mode])
 
 
 def updated(x, v, mode):
@@ -39,12 +39,12 @@ def segments(x, mode):
 
 
 ROWS = (
-    Row("take_along_axis", lambda x: oc.take_along_axis(x, PLACES, COLUMN), lambda x: x.gather(0, places), TABLES,
+    Row("take_along_axis", lambda x: oc.take_along_axis(x, POSITIONS, COLUMN), lambda x: x.gather(0, positions), TABLES,
         NUMBERS),
     Row("gather_nd", lambda x: oc.gather_nd(x, TUPLES), lambda x: x[TUPLES[:, 0], TUPLES[:, 1]], TABLES, NUMBERS),
     Row("put_along_axis", lambda x, v: oc.put_along_axis(x, DISTINCT, v, COLUMN),
         lambda x, v: x.scatter(0, distinct, v), UPDATES, NUMBERS),
-    *(Row(f"put_along_axis {mode}", lambda x, v, mode=mode: oc.put_along_axis(x, PLACES, v, COLUMN, mode=mode),
+    *(Row(f"put_along_axis {mode}", lambda x, v, mode=mode: oc.put_along_axis(x, POSITIONS, v, COLUMN, mode=mode),
           lambda x, v, mode=mode: scattered(x, v, mode), UPDATES, KINDS, but=None if mode == "mul" else (-0.0,))
       for mode in TORCH_MODES),
     Row("index_update", lambda x, v: oc.index_update(x, REPEATED[:2], v), lambda x, v: x.index_copy(0, repeated[:2], v),

@@ -56,18 +56,18 @@ CASES: list[tuple[str, tuple[int, int, int, int], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
-@pytest.mark.parametrize(("name", "sizes", "given"), CASES, ids=lambda x: x if isinstance(x, str) else "")
+@pytest.mark.parametrize(("name", "sizes", "options"), CASES, ids=lambda x: x if isinstance(x, str) else "")
 def test_losses_and_gradients_equal_those_of_torch(
-    name: str, sizes: tuple[int, int, int, int], given: dict[str, Any], kind: str, backend: str
+    name: str, sizes: tuple[int, int, int, int], options: dict[str, Any], kind: str, backend: str
 ) -> None:
     examples, frames, classes, labels = sizes
-    rng, blank = np.random.default_rng(frames), given.get("blank", 0)
+    rng, blank = np.random.default_rng(frames), options.get("blank", 0)
     scores = rng.normal(size=(examples, frames, classes)).astype(kind)
     drawn = np.stack([rng.permutation(classes - 1)[:labels] if labels < classes else
                       rng.integers(0, classes - 1, labels) for _ in range(examples)])  # fmt: skip
-    targets = given.get("targets", drawn + (drawn >= blank))
-    lengths = [given.get("frames", [frames] * examples), given.get("labels", [labels] * examples)]
-    arguments = map(batch, lengths if "frames" in given else [])
+    targets = options.get("targets", drawn + (drawn >= blank))
+    lengths = [options.get("frames", [frames] * examples), options.get("labels", [labels] * examples)]
+    arguments = map(batch, lengths if "frames" in options else [])
     got = losses(backend, scores, batch(targets), *arguments, blank=blank)
     for ours, theirs in zip(got, torch_losses(scores, targets, *lengths, blank=blank), strict=True):
         assert ours.dtype == kind

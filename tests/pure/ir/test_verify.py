@@ -697,8 +697,8 @@ def test_what_is_accepted_stays_in_its_buffers() -> None:
     verdicts: Counter[tuple[bool, bool]] = Counter()
     for seed in range(600):
         random = Random(seed)
-        made = generate(random)
-        program = displaced(lower(made.code, "p"), random)
+        generated = generate(random)
+        program = displaced(lower(generated.code, "p"), random)
         try:
             verify(program, "optimized")
             accepted = True
@@ -707,7 +707,7 @@ def test_what_is_accepted_stays_in_its_buffers() -> None:
         leaves = False
         for values in product(*(range(s.lo, s.hi + 1) for s in program.syms)):
             try:
-                interpret(program, made.arrays, dict(zip(program.syms, values, strict=True)), made.merged)
+                interpret(program, generated.arrays, dict(zip(program.syms, values, strict=True)), generated.merged)
             except IndexError:
                 leaves = True
         assert not (accepted and leaves)

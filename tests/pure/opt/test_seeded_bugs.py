@@ -85,7 +85,7 @@ def a_group_is_wrong(seed: int) -> bool:
 
 def a_chain_is_wrong(seed: int, statements: int = 12, without: frozenset[str] = frozenset({"allocate_memory"})) -> bool:
     program, wanted = chained(seed, statements)
-    proc = optimize(lower(program.code, "step"), program.asked, VECTORS[seed % 2], without=without)
+    proc = optimize(lower(program.code, "step"), program.requested, VECTORS[seed % 2], without=without)
     verify(proc, "optimized")
     got = interpret(proc, program.arrays)
     return any(not np.array_equal(array, wanted.get(node, program.arrays[node])) for node, array in got.items())
@@ -121,7 +121,7 @@ def a_shared_loop_is_wrong(seed: int) -> bool:
         "pad_rows": lambda proc: pad_rows.pad_rows(proc, 8),
     }
     proc = lower(program.code, "step")
-    for step in passes(program.asked, VECTORS[0]):
+    for step in passes(program.requested, VECTORS[0]):
         if step.name not in ("inline_producers", "fuse_epilogues", "fuse_outer_loops"):
             proc = overrides.get(step.name, step.run)(proc)
     claims = Claims(seed)

@@ -28,11 +28,11 @@ OPS = ("add", "sub", "mul", "max", "min", "neg", "id", "lt")
 class Chain:
     code: Comp
     arrays: dict[TNode, Array]
-    asked: dict[TNode, str]
+    requested: dict[TNode, str]
 
 
 def chain(random: Random, statements: int = 12, shapes: Sequence[tuple[int, ...]] = SHAPES) -> Chain:
-    return _Maker(random, random.choice(shapes)).made(statements)
+    return _Maker(random, random.choice(shapes)).generate(statements)
 
 
 class _Maker:
@@ -44,7 +44,7 @@ class _Maker:
             self.node(self.dims, random.choice(ROLES))
         self.count = 0
 
-    def made(self, statements: int) -> Chain:
+    def generate(self, statements: int) -> Chain:
         kinds: list[Callable[[], Assign]] = [self.cells] * 6 + [self.total] * 2 + [self.turned, self.guarded, self.part]
         kinds += [self.down, self.up] * 2 if self.dims else []
         code = [self.random.choice(kinds)() for _ in range(statements)]
@@ -52,10 +52,10 @@ class _Maker:
         return Chain(Seq(tuple(code)), self.arrays, requested)
 
     def node(self, dims: tuple[int, ...], role: Role) -> TNode:
-        node_made = TNode(f"x{len(self.arrays)}", role, lambda: dims, lambda: int32)
-        self.arrays[node_made] = np.array([self.random.randint(-3, 3) for _ in range(int(np.prod(dims)))], np.int32)
-        self.arrays[node_made] = self.arrays[node_made].reshape(dims)
-        return node_made
+        array_node = TNode(f"x{len(self.arrays)}", role, lambda: dims, lambda: int32)
+        self.arrays[array_node] = np.array([self.random.randint(-3, 3) for _ in range(int(np.prod(dims)))], np.int32)
+        self.arrays[array_node] = self.arrays[array_node].reshape(dims)
+        return array_node
 
     def syms(self, dims: tuple[int, ...]) -> list[Sym]:
         self.count += len(dims)

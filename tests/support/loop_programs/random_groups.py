@@ -151,7 +151,7 @@ class _Maker:
         self.arrays: dict[TNode, Array] = {}
         self.bufs: list[Buf] = []
         self.seen: list[Expr] = []  # cells that have been read
-        self.own: list[Ref] = []  # cells that the group writes
+        self.written_cells: list[Ref] = []  # cells that the group writes
         self.loops: list[Sym] = []  # in scope
 
     def chance(self, probability: float) -> bool:
@@ -166,7 +166,7 @@ class _Maker:
         kept = self.syms(random.choice((0, 1, 1, 2, 2, 2, 3)), ITERATIONS)
         self.loops = kept
         reduced = self.syms(random.choice((0, 1, 1, 1, 2, 3)), ITERATIONS // prod(s.extent for s in kept))
-        self.own = [self.written(kept) for _ in range(random.choice((1, 1, 2, 3)))]
+        self.written_cells = [self.written(kept) for _ in range(random.choice((1, 1, 2, 3)))]
         sums = (self.total(kept, reduced),) if reduced or self.chance(0.2) else ()
         self.loops = kept
         cond = self.guard(kept)
@@ -231,8 +231,8 @@ class _Maker:
     def read(self) -> Expr:
         """Some cell that others may read as well."""
         random = self.random
-        if self.own and self.chance(0.15):
-            return Load(random.choice(self.own))
+        if self.written_cells and self.chance(0.15):
+            return Load(random.choice(self.written_cells))
         operands = [e for e in self.seen if all(s in self.loops for n in walk(e) if isinstance(n, Load)
                                              for i in n.ref.indices for s in i.syms)]  # fmt: skip
         if operands and self.chance(0.3):
@@ -284,7 +284,7 @@ class _Maker:
 
     def total(self, kept: list[Sym], reduced: list[Sym]) -> Reduction:
         op, acc = self.accumulator(), local_buffer(self.name("acc"), self.kind, ())
-        start = self.value(self.random.choice((0, 0, 1)), []) if self.chance(0.7) else Load(self.own[0])
+        start = self.value(self.random.choice((0, 0, 1)), []) if self.chance(0.7) else Load(self.written_cells[0])
         self.loops = kept + reduced
         term = self.value(self.random.choice((0, 1, 1, 2)), [])
         if op is MUL and self.kind.is_float:  # of ones and zeros
@@ -294,7 +294,7 @@ class _Maker:
 
     def tail(self, operands: list[Expr]) -> tuple[Let | Store | Update, ...]:
         out: list[Let | Store | Update] = []
-        for ref in self.own:
+        for ref in self.written_cells:
             if self.chance(0.3):
                 let = Let(self.name("h"), self.value(1, operands))
                 out.append(let)

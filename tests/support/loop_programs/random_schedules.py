@@ -55,7 +55,7 @@ def sample(random: Random, shapes: Sequence[tuple[int, ...]] = SHAPES) -> tuple[
         program = generate(random, random.randint(1, 6))
         return program, {node: "a test" for node in nodes(program.code) if random.random() < 0.2}
     long = chain(random, random.randint(4, 14), shapes)
-    return Program(long.code, long.arrays, {}, {}, dict.fromkeys(long.arrays, 0.0)), long.asked
+    return Program(long.code, long.arrays, {}, {}, dict.fromkeys(long.arrays, 0.0)), long.requested
 
 
 def drawn(

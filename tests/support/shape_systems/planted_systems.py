@@ -25,7 +25,7 @@ from shape_systems.shape_oracle import (
     spare_parts,
     unsized,
 )
-from shape_systems.systems import Claim, KnownRow, System
+from shape_systems.systems import Claim, SizedRow, System
 
 PLANTED = [
     pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(3), COMPOSE, COMPOSE, COMPOSE, TRANSPOSE,
@@ -223,7 +223,7 @@ class SolutionBuilder:
     def system(self) -> System:
         """The system, with some rows of leaves left unspecified."""
         random = self.random
-        rows: list[tuple[KnownRow, KnownRow, KnownRow]] = []
+        rows: list[tuple[SizedRow, SizedRow, SizedRow]] = []
         square, total = set(), {}
         sliced = {op.operands[0] for op in self.operations if op.logic.name == "slice"} | self.explicit_batch
         for n, (role, actual) in enumerate(zip(self.roles, self.rows, strict=True)):
@@ -252,7 +252,7 @@ class SolutionBuilder:
             self.roles, rows, self.operations, claims, frozenset(square), total, len(captured), planted=planted
         )
 
-    def forgetful(self, row: tuple[Axis, ...]) -> KnownRow:
+    def forgetful(self, row: tuple[Axis, ...]) -> SizedRow:
         return tuple((size, unit if self.random.random() < 0.5 else None) for size, unit in row)
 
 

@@ -8,7 +8,7 @@ from random import Random
 from ocannl.infer.logic import COMPOSE, COMPOSE_ACCUMULATE, TRANSPOSE, Logic, einsum, pointwise
 from ocannl.infer.parse import parse
 from shape_systems.shape_oracle import Operation, unsized
-from shape_systems.systems import KnownRow, System
+from shape_systems.systems import SizedRow, System
 
 
 def specs(*texts: str) -> list[Logic]:
@@ -61,10 +61,10 @@ class SystemBuilder:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.roles: list[str] = []
-        self.rows: list[tuple[KnownRow, KnownRow, KnownRow]] = []
+        self.rows: list[tuple[SizedRow, SizedRow, SizedRow]] = []
         self.operations: list[Operation] = []
 
-    def leaf(self, role: str, batch: KnownRow, input: KnownRow, output: KnownRow) -> None:
+    def leaf(self, role: str, batch: SizedRow, input: SizedRow, output: SizedRow) -> None:
         self.roles.append(role)
         self.rows.append((batch, input, output))
 
@@ -85,7 +85,7 @@ class SystemBuilder:
         return System(self.roles, self.rows, self.operations)
 
 
-def random_row(random: Random, sizes: Sequence[int], counts: Sequence[int], probability: float) -> KnownRow:
+def random_row(random: Random, sizes: Sequence[int], counts: Sequence[int], probability: float) -> SizedRow:
     row = tuple((random.choice(sizes), None) for _ in range(random.choice(counts)))
     return row if random.random() < probability else None
 

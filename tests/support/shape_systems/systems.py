@@ -31,7 +31,7 @@ from shape_systems.shape_oracle import (
     walk,
 )
 
-KnownRow = Row | None
+SizedRow = Row | None
 AT_ONCE = "at once: "
 
 
@@ -53,7 +53,7 @@ class System:
     """
 
     roles: list[str]
-    rows: list[tuple[KnownRow, KnownRow, KnownRow]]
+    rows: list[tuple[SizedRow, SizedRow, SizedRow]]
     operations: list[Operation]
     claims: list[Claim] = field(default_factory=list)
     square: frozenset[int] = frozenset()
@@ -195,7 +195,7 @@ class System:
                 return f"{n} is not square"
             if n in self.cells and prod(x[0] or 0 for row in answer[n] for x in row) != self.cells[n]:
                 return f"{n} has not {self.cells[n]} cells"
-        sizes_known: dict[int, int] = {n: size for n, size in enumerate(self.captured) if size is not None}
+        captured_sizes: dict[int, int] = {n: size for n, size in enumerate(self.captured) if size is not None}
         for n, op in enumerate(self.operations):
             names: Names = {}
             if not self.permits(n, answer, names):
@@ -203,11 +203,11 @@ class System:
                 return f"{op.logic.spec} does not {'make' if self.is_maker(n) else 'hold for'} {rows}"
             for name, k in op.captures.items():
                 size = number(names, name)
-                if size is not None and sizes_known.setdefault(k, size) != size:
-                    return f"capture {k} is {sizes_known[k]}, not {size}"
+                if size is not None and captured_sizes.setdefault(k, size) != size:
+                    return f"capture {k} is {captured_sizes[k]}, not {size}"
         for claim in self.claims:
-            size = sizes_known.get(claim.capture)
-            base = claim.value if claim.base is None else sizes_known.get(claim.base)
+            size = captured_sizes.get(claim.capture)
+            base = claim.value if claim.base is None else captured_sizes.get(claim.base)
             if size is not None and base is not None and size != claim.factor * base:
                 return f"{claim} does not hold of {size}"
         return ""

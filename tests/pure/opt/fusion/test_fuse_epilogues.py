@@ -33,9 +33,9 @@ def data(label: str, *dims: int) -> TNode:
 
 
 def temp(label: str, *dims: int) -> TNode:
-    made = node(label, *dims)
-    made.requested.set(Placement.TEMPORARY, "oc.virtual")
-    return made
+    built = node(label, *dims)
+    built.requested.set(Placement.TEMPORARY, "oc.virtual")
+    return built
 
 
 def loops(*sizes: int) -> tuple[Sym, ...]:

@@ -43,7 +43,7 @@ def test_rows_of_chains(seeds: range, always: None) -> None:
         random = Random(seed)
         sample = chain(random)
         lowered = lower(sample.code, "step")
-        before = decide_placement(lowered, sample.asked)
+        before = decide_placement(lowered, sample.requested)
         names = (
             "inline_producers", "fuse_epilogues", "choose_layouts", "schedule", "eliminate_common_subexpressions"
         )  # fmt: skip
@@ -51,7 +51,7 @@ def test_rows_of_chains(seeds: range, always: None) -> None:
         after = {
             "alone": fuse_outer_loops(before, TARGET),
             "of what was fused": fuse_outer_loops(fuse_epilogues(before), TARGET),
-            f"without {sorted(off)}": optimize(lowered, sample.asked, TARGET, without=off | {"allocate_memory"}),
+            f"without {sorted(off)}": optimize(lowered, sample.requested, TARGET, without=off | {"allocate_memory"}),
         }
         wanted = evaluate(sample.code, sample.arrays, {}, {})
         for name, proc in after.items():
@@ -86,7 +86,7 @@ def test_rows_of_chains_for_programs_of_a_grid(seeds: range) -> None:
     for seed in seeds[::3]:
         sample = chain(Random(seed))
         wanted = evaluate(sample.code, sample.arrays, {}, {})
-        proc = optimize(lower(sample.code, "step"), sample.asked, GRID)
+        proc = optimize(lower(sample.code, "step"), sample.requested, GRID)
         verify(proc, "placed", alignment_bytes=GRID.alignment_bytes)
         for node, array in interpret(proc, sample.arrays).items():
             want = wanted.get(node, sample.arrays[node])

@@ -70,7 +70,7 @@ def test_loops_that_chains_share(always: None) -> None:
         sample = chain(random, random.randint(4, 14))
         without = frozenset(name for name in SHAPES if random.random() < 0.5)
         stages: dict[str, Proc] = {}
-        proc = optimize(lower(sample.code, "step"), sample.asked, TARGET, stages.__setitem__, without)
+        proc = optimize(lower(sample.code, "step"), sample.requested, TARGET, stages.__setitem__, without)
         several, single = several + merged(stages), single + local(stages)
         text = f"chain {seed} without {sorted(without)}\n{print_proc(proc)}\n"
         claims = Claims(seed)

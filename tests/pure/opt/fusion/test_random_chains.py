@@ -30,13 +30,13 @@ OPTIONAL = [step.name for step in passes({}, TARGETS[0]) if step.name not in ("d
 def procs(program: Chain, random: Random) -> tuple[Proc, dict[str, Proc]]:
     """Returns the program before optimization, and optimized variants."""
     lowered = lower(program.code, "step")
-    before = decide_placement(lowered, program.asked)
+    before = decide_placement(lowered, program.requested)
     without = frozenset(name for name in OPTIONAL if random.random() < 0.4)
     after = {
         "fused": fuse_epilogues(before),
-        "whole": optimize(lowered, program.asked, random.choice(TARGETS)),
+        "whole": optimize(lowered, program.requested, random.choice(TARGETS)),
         "divided": divided(lowered, program, random),
-        f"without {sorted(without)}": optimize(lowered, program.asked, random.choice(TARGETS), without=without),
+        f"without {sorted(without)}": optimize(lowered, program.requested, random.choice(TARGETS), without=without),
     }
     return before, after
 
@@ -44,7 +44,7 @@ def procs(program: Chain, random: Random) -> tuple[Proc, dict[str, Proc]]:
 def divided(lowered: Proc, program: Chain, random: Random) -> Proc:
     """Parallelizes every possible loop, and polls in every possible place."""
     late = frozenset({"parallelize", "insert_polls", "allocate_memory"})
-    proc = optimize(lowered, program.asked, random.choice(TARGETS), without=late)
+    proc = optimize(lowered, program.requested, random.choice(TARGETS), without=late)
     return insert_polls(parallelize(proc, 1, random.choice((1, 10, 100))), random.choice((1, 20, 10**6)))
 
 

@@ -33,13 +33,14 @@ LATE = frozenset({
 
 def taken(sample: Chain) -> Proc:
     """With every sum taken along that may be."""
-    proc = optimize(lower(sample.code, "step"), sample.asked, TARGET, without=LATE)
+    proc = optimize(lower(sample.code, "step"), sample.requested, TARGET, without=LATE)
     return fuse_outer_loops(proc, TARGET, min_bytes_saved=0)
 
 
 def divided(sample: Chain) -> Proc:
     """With every sum divided that may be."""
-    return split_reductions(optimize(lower(sample.code, "step"), sample.asked, TARGET, without=LATE), min_iterations=1)
+    optimized = optimize(lower(sample.code, "step"), sample.requested, TARGET, without=LATE)
+    return split_reductions(optimized, min_iterations=1)
 
 
 def carries(proc: Proc) -> bool:

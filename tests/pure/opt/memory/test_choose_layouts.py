@@ -47,7 +47,7 @@ def test_any_order_of_any_array(at_random: None) -> None:
         sample = chain(Random(seed))
         without = EARLY | {"fuse_outer_loops"} | (frozenset() if seed % 2 else {"inline_producers", "fuse_epilogues"})
         stages: dict[str, Proc] = {}
-        proc = optimize(lower(sample.code, "step"), sample.asked, TARGET, stages.__setitem__, without)
+        proc = optimize(lower(sample.code, "step"), sample.requested, TARGET, stages.__setitem__, without)
         verify(proc, "optimized")
         wanted, got = evaluate(sample.code, sample.arrays, {}, {}), interpret(proc, sample.arrays)
         for node, array in got.items():
