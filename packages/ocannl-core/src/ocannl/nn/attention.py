@@ -24,7 +24,8 @@ def attention(
     `kv_heads` heads of keys and values, by default `heads`; fewer are shared by consecutive heads of queries, and 1 is
     multi-query attention. The `size` of a head is the width of `x` divided by `heads` by default. `rotary_base` turns
     queries and keys by their positions, `use_alibi` adds a bias of the distance, and `rate` is that of dropout on the
-    weights. With a `cache`, `x` continues the sequence of a decoder.
+    weights. With a `cache`, `x` continues the sequence of a decoder, and the keys and values of `memory` are computed
+    once.
 
     Shapes: `..b.., t|c; ..b.., s|c' => ..b.., t|c`; the mask broadcasts to `..b..|heads, t, s`; `w_q` is
             `c -> heads * size`, `w_k` and `w_v` are `c' -> kv_heads * size`, and `w_o` is `heads * size -> c`.
@@ -51,11 +52,13 @@ def attention(
     there = here if memory is None else positions_of(memory)
     if rotary_base is not None:
         q, k = (rotary(t, p, base=rotary_base, interleaved=interleaved) for t, p in ((q, here), (k, there)))
-    if cache is not None:
+    if cache is not None and memory is not None:
+        k, v = cache.of_memory(k, v)
+    elif cache is not None:
         k, v, mask = cache.extended(k, v)
         there = cache.key_positions
     shown = [] if mask is None else [mask]
-    shown += [causal_mask(here, there)] if causal and cache is None else []
+    shown += [causal_mask(here, there)] if causal and (cache is None or memory is not None) else []
     shown += [window_mask(here, there, width=window)] if window is not None else []
     together = shown[0] if shown else None
     for other in shown[1:]:

@@ -94,7 +94,7 @@ def decoder_layer(
     cross = attention(heads=heads, rate=rate, init=init, label="cross_attention")
     feed = feed_forward(inner=inner, activation=activation, rate=rate, init=init, label="feed_forward")
     x = residual(x, lambda h: attend(h, None, mask, cache))
-    x = residual(x, lambda h: cross(h, memory, memory_mask))
+    x = residual(x, lambda h: cross(h, memory, memory_mask, cache))
     return residual(x, feed)
 
 
