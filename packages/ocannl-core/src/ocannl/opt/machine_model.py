@@ -48,6 +48,7 @@ COPY_ELEMENT_CYCLES = 0.25  # to copy an element into a panel
 OVERLAPPED_MISSES = 4  # misses of caches and TLBs that a tile waits for at the same time
 PANEL_PREFETCH_ITERATIONS = 16  # of the reduction, ahead of which vectors of a panel are fetched to L1
 MAX_PANEL_BYTES = MAX_LOCAL_BYTES // 2  # of all panels of a cache block
+MAX_LOCAL_SUMS_BYTES = MAX_LOCAL_BYTES // 8  # of partial sums of a group inside of loops that threads share
 OPERAND_CACHE_DIVISOR = 2  # reused operands may occupy half of the private cache; streaming data needs the other half
 BLOCK_CACHE_DIVISOR = 4  # a k-block may occupy a quarter of the private cache; other operands pass through it, too
 

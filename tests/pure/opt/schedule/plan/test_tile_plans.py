@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -42,6 +43,7 @@ from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
+from ocannl.opt import machine_model
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.loop_generation import build_loops
@@ -325,13 +327,15 @@ def test_what_a_plan_becomes(make: Callable[[], Example], golden: Callable[[str]
 
 
 @pytest.mark.parametrize("make", [blocks, blocks_in_place, strips_in_panels])
-def test_plans_with_blocks_inside_of_loops(make: Callable[[], Example]) -> None:
-    """Panels have the size of blocks; what would need a buffer is built without blocks."""
+@pytest.mark.parametrize("has_stack", [True, False])
+def test_plans_with_blocks_inside_of_loops(make: Callable[[], Example], has_stack: bool) -> None:
+    """Panels have the size of blocks; partial sums that the result cannot hold are local, if there is space."""
     group, plan = make()
     n, z = sym("n", 2), out("z", 2)
     body = (loop(n, (Store(ref(z, n), num(1)), group.stmt())),)
     before = Proc("step", (*bufs_of(group), z), (), body)
-    after = schedule_with(before, lambda fused, is_parallel: plan if fused.reductions else model_plan(fused, AVX))
+    with patch.object(machine_model, "MAX_LOCAL_SUMS_BYTES", machine_model.MAX_LOCAL_SUMS_BYTES * has_stack):
+        after = schedule_with(before, lambda fused, is_parallel: plan if fused.reductions else model_plan(fused, AVX))
     verify(after, "optimized")
     assert after.bufs == before.bufs
     numbers = np.random.default_rng(0)
@@ -339,6 +343,8 @@ def test_plans_with_blocks_inside_of_loops(make: Callable[[], Example]) -> None:
     expected, actual = interpret(before, arrays), interpret(after, arrays)
     for node, array in expected.items():
         np.testing.assert_allclose(actual[node], array, rtol=1e-6)
+    sums = [node.buf.shape for node in walk(after.body) if isinstance(node, Local) and "sums" in node.buf.name]
+    assert sums == ([(4, 8)] if make is not strips_in_panels and has_stack else [])
     panel_sizes = [node.buf.size for node in walk(after.body) if isinstance(node, Local) and "panel" in node.buf.name]
     assert max(panel_sizes, default=0) == (2 * 4 * 4 if plan.panels else 0)
 

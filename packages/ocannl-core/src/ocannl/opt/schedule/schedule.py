@@ -7,8 +7,9 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import BindIndex, Body, Buf, For, If, Proc, Stmt
+from ocannl.ir.loops import BindIndex, Body, Buf, For, If, Local, MemorySpace, Proc, Stmt
 from ocannl.ir.name_mangling import Namer
+from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
 from ocannl.opt.schedule.continued_sums import schedulable_group
@@ -125,14 +126,14 @@ def _schedule_nested(stmt: Stmt, choose: GroupPlanner, names: Namer) -> Stmt:
 
 
 def _build_nested(group: FusionGroup, plan: Plan, names: Namer) -> Stmt:
-    """Builds a group inside of loops that threads may share. Buffers would be shared, too: a plan that needs some, as
-    for partial sums that its result cannot hold, is built without cache blocks."""
+    """Builds a group inside of loops that threads may share. Partial sums that its result cannot hold are local to a
+    thread; if they are too large for the stack, the group is built without cache blocks."""
     if not isinstance(plan, TilePlan) or not plan.needs_buffers:
         return build_loops(group, plan, names)
-    packed = pack_operands(group, plan, names)
-    if packed.bufs:
+    packed = pack_operands(group, replace(plan, packed_operands=()), names, MemorySpace.LOCAL)
+    if sum(buf.nbytes for buf in packed.bufs) > machine.MAX_LOCAL_SUMS_BYTES:
         return build_loops(group, replace(plan, packed_operands=(), panels=(), k_block=0), names)
-    return as_statement(packed.body)
+    return as_statement((*map(Local, packed.bufs), *packed.body))
 
 
 def _schedule_children(stmt: Stmt, choose: GroupPlanner, names: Namer) -> Stmt:

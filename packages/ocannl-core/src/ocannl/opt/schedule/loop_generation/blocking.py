@@ -32,8 +32,9 @@ class BlockedReduction:
 
 
 def block_reduction(
-    group: FusionGroup, plan: TilePlan, summation: SummationBlocks, names: Namer
-) -> BlockedReduction:
+    group: FusionGroup, plan: TilePlan, summation: SummationBlocks, names: Namer,
+    space: MemorySpace = MemorySpace.ARENA,
+) -> BlockedReduction:  # fmt: skip
     """Splits the outermost reduction loop into blocks of `plan.k_block` iterations, rounded up to whole iterations of
     the outermost loop of `summation`:
 
@@ -52,13 +53,14 @@ def block_reduction(
                                                 acc += ..
                                               y[i, j] = acc + 1
 
-    The order of summation does not change, so results are bitwise equal.
+    A buffer of partial sums, if there is one, is in the memory `space`. The order of summation does not change, so
+    results are bitwise equal.
     """
     (reduction,), sym, size = group.reductions, summation.levels[0][0], -(-plan.k_block // summation.unit)
     count = -(-sym.extent // size)
     if count < 2:
         return BlockedReduction((whole_reduction(group, plan),), ())
-    partial_sums, bufs = _partial_sums(group, names)
+    partial_sums, bufs = _partial_sums(group, names, space)
     spill = (Store(partial_sums, Load(reduction.update.ref)),)
     block_sym, k, k_count = Sym(names(sym.name), 1, count - 2), plan.reduction_syms[0], size * summation.unit
 
@@ -84,7 +86,7 @@ def whole_reduction(group: FusionGroup, plan: TilePlan) -> ReductionBlock:
     return ReductionBlock(group, Affine((), k.lo), k.extent)
 
 
-def _partial_sums(group: FusionGroup, names: Namer) -> tuple[Ref, tuple[Buf, ...]]:
+def _partial_sums(group: FusionGroup, names: Namer, space: MemorySpace) -> tuple[Ref, tuple[Buf, ...]]:
     """Returns where partial sums are stored between blocks: in the result itself if the epilogue only stores the
     accumulator and no term reads the result, otherwise in a new buffer."""
     (reduction,) = group.reductions
@@ -98,5 +100,5 @@ def _partial_sums(group: FusionGroup, names: Namer) -> tuple[Ref, tuple[Buf, ...
                 return ref, ()
     shape = tuple([sym.extent for sym in syms])
     name = names(f"{group.writes[0].buf.name}_sums")
-    buf = Buf(name, acc.buf.precision, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP)
+    buf = Buf(name, acc.buf.precision, shape, row_major(shape), space, AccessMode.TEMP)
     return Ref(buf, tuple([Affine.of(sym) - sym.lo for sym in syms])), (buf,)

@@ -26,7 +26,9 @@ class PackedGroup:
     body: Body
 
 
-def pack_operands(group: FusionGroup, plan: TilePlan, names: Namer) -> PackedGroup:
+def pack_operands(
+    group: FusionGroup, plan: TilePlan, names: Namer, sums_space: MemorySpace = MemorySpace.ARENA
+) -> PackedGroup:
     """Builds the group, with blocks if planned, and copies of its packed operands; here `w` for tiles of 8 columns:
 
         for i in 0..3:                        for t in 0..2:
@@ -39,7 +41,7 @@ def pack_operands(group: FusionGroup, plan: TilePlan, names: Namer) -> PackedGro
                                                     .. w_2[n, k, c]
 
     The axes of a packed operand are its outer loops, its tiles, its reduction loops, and the cells of a tile. Partial
-    tiles have the size of full ones.
+    tiles have the size of full ones. Partial sums that blocks of the reduction store are in the memory `sums_space`.
     """
     tile_sizes, operands = plan.tile_sizes, [_PackedOperand.of(ref, plan, names) for ref in plan.packed_operands]
     tile_numbers = number_tiles(plan.packed_operands, plan, names)
@@ -48,7 +50,7 @@ def pack_operands(group: FusionGroup, plan: TilePlan, names: Namer) -> PackedGro
     summation = tile_summation_blocks(packed, plan, names)
     blocked = BlockedReduction((), ())
     if plan.k_block and summation is not None:
-        blocked = block_reduction(packed, plan, summation, names)
+        blocked = block_reduction(packed, plan, summation, names, sums_space)
     body = build_tiled_loops(packed, plan, names, tile_numbers, blocked.blocks, summation)
     return PackedGroup((*(operand.buf for operand in operands), *blocked.bufs), tuple(copies), body)
 
