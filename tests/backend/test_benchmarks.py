@@ -75,6 +75,7 @@ def trained(backend, name, monkeypatch, threads):
     [(backend, name) for backend in COMPILED for name in (("W2", "W4", "W5") if backend == "llvm" else ("W2",))],
 )
 @pytest.mark.slow
+@pytest.mark.sample(covering=("backend",))
 def test_a_search_changes_no_bit(backend, name, monkeypatch, tmp_path):
     """Whatever plan turns out to be the fastest."""
     wanted = trained(backend, name, monkeypatch, 1)
@@ -117,6 +118,7 @@ def test_the_batch_of_a_step_may_change_between_calls(backend):
     assert abs(float(run.value()) - left) > 0.01
 
 
+@pytest.mark.sample(covering=("backend", "name"))
 @pytest.mark.parametrize("backend", COMPILED)
 @pytest.mark.parametrize("name", ["W2", "W3_b50", "W4", "W5"])
 def test_steps_are_the_same_bit_by_bit_with_any_number_of_threads_and_every_time(name, backend, monkeypatch):

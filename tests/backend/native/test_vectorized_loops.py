@@ -34,7 +34,7 @@ from ocannl.testing.kit.harness import Bench
 from ocannl.testing.kit.operations import MONOIDS, has_meaning
 from ocannl.testing.kit.statements import numbers
 
-pytestmark = [pytest.mark.sample(32)]
+pytestmark = [pytest.mark.sample(16)]
 LANES = 27  # per strip: vectors of several widths and a scalar
 UNROLLED = 20  # maximum trip count of unrolled loops
 

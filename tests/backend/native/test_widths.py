@@ -26,6 +26,7 @@ def product(spec, dtype):
     return oc.einsum(f"{rows} => {', '.join(output)} |", *tensors), want
 
 
+@pytest.mark.sample(covering=("dtype vectors", "dtype native", "vectors native"))
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("vectors", VECTORS, ids=str)
 def test_contractions(native, monkeypatch, vectors, dtype):

@@ -23,7 +23,8 @@ XS, TS = np.arange(20.0, dtype=np.float32).reshape(10, 2), np.arange(10)
 def no_thread_is_left() -> Iterator[None]:
     before = threading.active_count()
     yield
-    gc.collect()
+    if threading.active_count() > before:
+        gc.collect()  # slow, and ends threads of iterators that are part of a cycle
     assert threading.active_count() == before
 
 

@@ -50,6 +50,7 @@ def test_any_plan_computes_equal_results(seeds: range, max_ops: int, monkeypatch
                 assert np.array_equal(got[node], array), f"{text}{print_proc(proc)}\n{array}\n{got[node]}"
 
 
+@pytest.mark.sample(covering=("seeds", "max_additions"))
 @pytest.mark.parametrize("max_additions", [2, 3, 5, 12])
 def test_blocks_of_sums_compute_equal_results(
     seeds: range, max_additions: int, monkeypatch: pytest.MonkeyPatch
