@@ -70,9 +70,9 @@ def test_programs_are_long_and_write_everything_there_is() -> None:
 
 @pytest.mark.slow
 def test_programs_reach_every_primitive_and_every_kind_of_loop() -> None:
-    """In 500 programs: whatever the front can say to the back."""
+    """Programs of 250 seeds contain all that expressions can contain."""
     applied, accumulated, seen = set(), set(), set()
-    for seed in range(500):
+    for seed in range(250):
         built = generate(Random(seed)).build("float32")
         assert built.tensors["loss"].dims == ()
         code = train.grad_update(built.loss)

@@ -111,6 +111,7 @@ COMPARED: dict[str, Callable[..., Array]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(covering=("name p", "name backend", "p backend"))
 @every
 @pytest.mark.parametrize("name", BINARY)
 def test_arithmetic_is_rounded_once(ctx: oc.Context, p: Precision, name: str) -> None:
@@ -120,6 +121,7 @@ def test_arithmetic_is_rounded_once(ctx: oc.Context, p: Precision, name: str) ->
     same(computed(ctx, getattr(oc, name)(oc.tensor(a), oc.tensor(b))), want)
 
 
+@pytest.mark.sample(covering=("name p", "name backend", "p backend"))
 @every
 @pytest.mark.parametrize("name", COMPARED)
 def test_comparisons_are_ones_and_zeros_of_the_type(ctx: oc.Context, p: Precision, name: str) -> None:
@@ -215,6 +217,7 @@ def castable(source: Precision, target: Precision) -> Array:
     return cells[np.isfinite(values) & (values >= low) & (values <= high) & (values > low - 1)]
 
 
+@pytest.mark.sample(covering=("source p", "source backend", "p backend"))
 @every
 @pytest.mark.parametrize("source", PRECISIONS, ids=str)
 def test_casts(ctx: oc.Context, source: Precision, p: Precision) -> None:

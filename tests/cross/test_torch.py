@@ -135,7 +135,7 @@ def case_id(value: object) -> str:
     return value.name if isinstance(value, Row) else str(value)
 
 
-@pytest.mark.sample(covering=("row backend", "row kind"))
+@pytest.mark.sample(covering=("row backend", "backend kind"))
 @pytest.mark.parametrize(("row", "kind", "backend"), combinations(FLOATS), ids=case_id)
 def test_values_and_gradients_are_those_of_torch(row: Row, kind: str, backend: str) -> None:
     compare(row, kind, [numbers(row, kind, shapes) for shapes in row.shapes], backend, row.smooth)
