@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import Any
 
@@ -60,6 +61,15 @@ def test_sequences_of_unequal_lengths_continue_as_whole_ones_do(backend: str, na
     for prompt, rows in zip(PROMPTS, np.stack(logits, 1), strict=True):
         wanted = full(np.array([prompt + continuation], "int32"))[0, len(prompt) - 1 :]
         np.testing.assert_allclose(rows, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_step_reads_the_filled_positions_only(name: str) -> None:
+    pytest.importorskip("ocannl_backend_llvm")
+    decoder = nn.Decoder(MODELS[name](), length=128, batch=2, ctx=oc.Context("llvm"))
+    layers = 1 if name == "alibi" else 2
+    text = decoder._step._program.stages["schedule"]
+    assert len(re.findall(r" in 0..floordiv\(position, 64\)\+1:", text)) == 6 * layers
 
 
 def test_a_step_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable
 
@@ -29,6 +30,7 @@ from ocannl.opt.fusion.inline_producers import inline_producers
 from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
+from ocannl.opt.idioms.attention.skip_masked_keys import skip_masked_keys
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.precompute_indices import precompute_indices
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
@@ -226,6 +228,21 @@ def to_online() -> Proc:
     return fuse_epilogues(decide_placement(lower(Seq(tuple(code)), "step"), {}))
 
 
+def to_skip() -> Proc:
+    x, m, s = node("x", 32, role=Role.PLACEHOLDER), node("m"), node("s")
+    p = Sym("p", 0, 31, SymKind.STATIC)
+
+    def score(t: Sym) -> Value:
+        return apply("where", apply("ge", Index(Affine.of(p) - t), Number(0)), Read(x, at(t)), Number(-math.inf))
+
+    t, u = loop(32, "t"), loop(32, "u")
+    code: list[Comp] = [
+        Assign(m, BY_NAME["max"], True, (Piece((t,), at(), score(t)),)),
+        Assign(s, ADD, True, (Piece((u,), at(), apply("exp", apply("sub", score(u), Read(m, at())))),)),
+    ]
+    return fuse_epilogues(simplify(decide_placement(lower(Seq(tuple(code)), "step"), {})))
+
+
 def to_rows() -> Proc:
     x, t, y = node("x", 4, 64, role=Role.PLACEHOLDER), node("s", 4), node("y", 4, 64)
     i, j, k, n = loop(4), loop(64, "j"), loop(4, "k"), loop(64, "n")
@@ -372,6 +389,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "pad_rows": (pad_rows, to_pad, lambda proc: pad_rows(proc, 128)),
     "recompute_attention": (recompute_attention, to_again, lambda proc: recompute_attention(proc, 2, 2)),
     "online_softmax": (online_softmax, to_online, lambda proc: online_softmax(proc, 2, 2)),
+    "skip_masked_keys": (skip_masked_keys, to_skip, lambda proc: skip_masked_keys(proc, 16)),
     "fuse_outer_loops": (fuse_outer_loops, to_rows, lambda proc: fuse_outer_loops(proc, Capabilities(vector_bytes=16))),
     "flatten_fused_loops": (flatten_fused_loops, to_flatten, flatten_fused_loops),
     "store_gathers": (store_gathers, to_store, store_gathers),
@@ -417,7 +435,8 @@ def test_both_sides_compute_equal_results(name: str) -> None:
     after = run(before)
     numbers = np.random.default_rng(1)
     arrays = {b.node: numbers.normal(size=b.shape).astype(b.precision.numpy) for b in before.bufs if b.node is not None}
-    wanted, got = interpret(before, arrays), interpret(after, arrays)
+    symbols = {sym: sym.hi // 2 for sym in before.syms}
+    wanted, got = interpret(before, arrays, symbols), interpret(after, arrays, symbols)
     for buf in after.bufs:
         if buf.space is MemorySpace.GLOBAL and buf.node is not None:
             np.testing.assert_allclose(got[buf.node], wanted[buf.node], rtol=1e-6)

@@ -19,6 +19,7 @@ from ocannl.opt.fusion.inline_producers import inline_producers
 from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
+from ocannl.opt.idioms.attention.skip_masked_keys import skip_masked_keys
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.precompute_indices import precompute_indices
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
@@ -119,6 +120,9 @@ def passes(
         Pass("pad_rows", pad_rows, when=c.wants_schedule),  # after `hoist_parallel_loop`, which changes layouts
         Pass("recompute_attention", recompute_attention, when=c.wants_online_softmax),  # before weights are consumed
         Pass("online_softmax", online_softmax, when=c.wants_online_softmax),  # before loop fusion does
+        Pass(  # `online_softmax` skips blocks itself
+            "skip_masked_keys", skip_masked_keys, when=c.wants_schedule and not c.wants_online_softmax
+        ),
         Pass("fuse_outer_loops", lambda proc: fuse_outer_loops(proc, c), when=fuses),  # strides are final
         Pass("flatten_fused_loops", flatten_fused_loops, when=c.wants_schedule),  # scheduled as one group
         Pass("store_gathers", store_gathers, when=c.wants_schedule),  # after fusion, which knows fills and updates

@@ -66,7 +66,7 @@ class _OuterLoopFusion:
         self.unfused_cache: dict[FusedNest, float] = {}  # cycles before fusion
         for position, stmt in enumerate(proc.body):
             group = group_of(stmt, self.names)
-            if group is not None and group.cond.is_true and all(map(is_full, group.loops)):
+            if group is not None and all(map(is_full, group.loops)):
                 self.nests[position] = FusedNest(group.loops, (replace(group, loops=()),))
 
     def result(self) -> Proc:

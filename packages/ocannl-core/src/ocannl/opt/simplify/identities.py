@@ -113,6 +113,15 @@ def _with_neutral_element(neutral: float) -> Rule:
     return lambda x, y: y if equals_const(x, neutral) else x if equals_const(y, neutral) else None
 
 
+def _and(x: Expr, y: Expr) -> Expr | None:
+    return Const(0, y.precision) if equals_const(x, 0) or equals_const(y, 0) else None
+
+
+def _or(x: Expr, y: Expr) -> Expr | None:
+    is_true = any(isinstance(operand, Const) and operand.value != 0 for operand in (x, y))
+    return Const(1, y.precision) if is_true else None
+
+
 def _where(c: Expr, x: Expr, y: Expr) -> Expr | None:
     return x if are_equal(x, y) else None
 
@@ -142,6 +151,8 @@ IDENTITIES: dict[str, Rule] = {
     "fma": _fma,
     "max": _with_neutral_element(-INF),
     "min": _with_neutral_element(INF),
+    "and": _and,
+    "or": _or,
     "where": _where,
     "relu_gate": _gate("relu"),
     "sat01_gate": _gate("sat01"),
