@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 from torch_layer import Layer, torch
 from torch_sequences import (
@@ -250,6 +252,10 @@ ROWS = (
         lambda s: t.Sequential(t.Linear(s[-1], 6), t.ReLU(), t.Linear(6, s[-1]))),
     row("swiglu", lambda: nn.swiglu(inner=6), lambda s: SwiGLU(s[-1], 6)),
     row("experts", lambda: nn.experts(count=4, inner=6), lambda s: Experts(s[-1], 4, 6, 2)),
+    row("experts with room for all", lambda: nn.experts(count=4, inner=6, capacity_factor=2.0),
+        lambda s: Experts(s[-1], 4, 6, 2)),
+    row("experts with room for some", lambda: nn.experts(count=4, inner=6, capacity_factor=0.7),
+        lambda s: Experts(s[-1], 4, 6, 2, lambda cells: ceil(0.7 * 2 * cells / 4))),
     row("encoder_layer", lambda: nn.encoder_layer(heads=2, inner=12), lambda s: Unpacked(encoder_layer(s))),
     row("encoder_layer, pre-norm", lambda: nn.encoder_layer(heads=2, inner=12, pre_norm=True, activation=oc.gelu),
         lambda s: Unpacked(encoder_layer(s, norm_first=True, activation=t.GELU("tanh"))), rate=0.01),

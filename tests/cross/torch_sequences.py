@@ -198,16 +198,26 @@ class SwiGLU(t.Module):  # type: ignore[misc]
 
 
 class Experts(t.Module):  # type: ignore[misc]
-    def __init__(self, width: int, count: int, inner: int, top_k: int) -> None:
+    """Each expert computes all cells; those beyond its `capacity`, first choices last, have the weight 0."""
+
+    def __init__(
+        self, width: int, count: int, inner: int, top_k: int, capacity: Callable[[int], int] = lambda cells: cells
+    ) -> None:
         super().__init__()
+        self.capacity = capacity
         self.router = t.Parameter(torch.randn(count, width))
         self.gate, self.up = (t.Parameter(torch.randn(count, inner, width) / width**0.5) for _ in range(2))
         self.down, self.top_k = t.Parameter(torch.randn(count, width, inner) / inner**0.5), top_k
 
     def forward(self, x: Any) -> Any:
         best, chosen = (x @ self.router.T).topk(self.top_k)
-        y = torch.zeros_like(x)
+        y, fill = torch.zeros_like(x), [0] * len(self.router)
         for weight, e in zip(best.softmax(-1).unbind(-1), chosen.unbind(-1), strict=True):
+            accepted = torch.zeros_like(weight)
+            for cell, expert in enumerate(e.flatten().tolist()):
+                accepted.view(-1)[cell] = float(fill[expert] < self.capacity(e.numel()))
+                fill[expert] += 1
+            weight = weight * accepted
             gate, up = (torch.einsum("...c,...ic->...i", x, w[e]) for w in (self.gate, self.up))
             y = y + weight[..., None] * torch.einsum("...i,...ci->...c", F.silu(gate) * up, self.down[e])
         return y

@@ -32,6 +32,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "nn.dropout: `rate` is a probability below 1, not 1.5": lambda: nn.dropout(rate=1.5),
     "nn.batch_norm: `momentum` is a number from 0 to 1, not 2.0": lambda: nn.batch_norm(momentum=2.0),
     "nn.layer_norm: `eps` is not negative, not -1.0": lambda: nn.layer_norm(eps=-1.0),
+    "nn.experts: `capacity_factor` is above 0, not 0.0": lambda: nn.experts(count=4, inner=6, capacity_factor=0.0),
     "nn.attention: `heads` is positive, not -1": lambda: nn.attention(heads=-1),
     "nn.attention: `kv_heads` is 3, which does not divide `heads`, 4": lambda: nn.attention(heads=4, kv_heads=3),
     "nn.attention: `use_alibi` is True or False, not 1": lambda: nn.attention(heads=2, use_alibi=1),

@@ -30,6 +30,7 @@ LIMITS: Mapping[str, Limit] = {
         ),
         POSITIVE,
     ),
+    "capacity_factor": Limit("above 0", lambda factor: factor > 0),
     "eps": NOT_NEGATIVE,
     "output_padding": NOT_NEGATIVE,
     "padding": NOT_NEGATIVE,
