@@ -72,3 +72,25 @@ def test_concurrent_searches_find_the_same_tile() -> None:
             assert tiles == [cost_model.best_tile(shape)] * 8
     finally:
         sys.setswitchinterval(interval)
+
+
+def product_with_vector(rows: int, terms: int, lanes: int = 16) -> NestShape:
+    return NestShape(
+        (rows,), (terms,), (True,), (True, True), ((terms, 1), (0, 1)), (), ((1, 0),),
+        ops_per_term=1, ops_per_cell=0, lanes=lanes, registers=32,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize(
+    ("rows", "terms", "is_interleaved"),
+    [(512, 512, False), (2048, 512, False), (512, 2048, False), (128, 512, True), (1 << 14, 64, True)],
+)
+def test_large_matrices_are_read_one_row_after_the_other(
+    rows: int, terms: int, lanes: int, is_interleaved: bool
+) -> None:
+    """Matrices that a cache may hold, and short rows, are read several rows at a time, which share the vector."""
+    best = cost_model.best_tile(product_with_vector(rows, terms, lanes))
+    assert best is not None
+    assert best.vector == 1
+    assert bool(best.sizes) is is_interleaved

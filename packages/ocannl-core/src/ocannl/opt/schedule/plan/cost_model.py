@@ -346,6 +346,7 @@ def _vector_over_reduction(shape: NestShape, vector: int, row: int | None = None
     scalar_reads = [(ref, 1.0) for ref in shape.reduction_reads if not ref[vector]]
 
     ops_per_term = shape.ops_per_term / 2
+    streamed = [ref for ref, _ in vector_reads if _is_streamed(ref, extents)]
     visited: set[tuple[tuple[int, ...], tuple[int, ...], int]] = set()
 
     @cache
@@ -363,6 +364,7 @@ def _vector_over_reduction(shape: NestShape, vector: int, row: int | None = None
             visited.add((loops, sizes, vectors))
             streams, vector_loads, scalar_loads = operand_loads(loops)
             first, second, *_ = (*sizes, 1, 1)
+            interleaved = sum([any(abs(ref[n]) >= machine.STREAM_ROW_ELEMENTS for n in loops) for ref in streamed])
             if (first * second + streams.reused(first, second)) * vectors + 1 > shape.registers:
                 continue
             total = 0.0
@@ -376,12 +378,19 @@ def _vector_over_reduction(shape: NestShape, vector: int, row: int | None = None
                         loads += machine.LINE_FILL_LOADS * streams.per_tile(p, q) * vectors
                     step = max(area * vectors * ops_per_term, loads / 2, machine.ADD_LATENCY_CYCLES)
                     step += machine.LOOP_OVERHEAD_CYCLES
+                    step += interleaved * area * vectors * machine.INTERLEAVED_VECTOR_CYCLES
                     tile = outer_terms * (total_vectors / vectors * step + row_switches)
                     tile += area * (epilogue + 2 * (vectors - 1))
                     tile += machine.TILE_STARTUP_CYCLES
                     total += first_tiles * second_tiles * tile
             cycles = total * cells / prod([extents[n] for n in loops])
             yield Tile(cycles, vector, vectors, tuple(zip(loops, sizes, strict=True)))
+
+
+def _is_streamed(ref: Strides, extents: tuple[int, ...]) -> bool:
+    """Whether every cell of a large operand is read once, so that it comes from memory."""
+    is_read_once = all(stride or extent == 1 for stride, extent in zip(ref, extents, strict=True))
+    return is_read_once and prod(extents) >= machine.MIN_STREAMED_ELEMENTS
 
 
 def _epilogue_cycles(shape: NestShape) -> float:
