@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 PACKAGES = sorted((Path(__file__).parent.parent / "packages").glob("*/pyproject.toml"))
-MODULES = {"scikit-learn": "sklearn"}  # whose import names differ from their distributions
+MODULES = {"protobuf": "google", "scikit-learn": "sklearn"}  # whose import names differ from their distributions
 AT_RUN_TIME = {"ziglang"}  # started as programs
 
 

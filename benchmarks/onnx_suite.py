@@ -1,0 +1,157 @@
+"""Runs the official node cases of ONNX (`onnx.backend.test`) through the importer, beside other runtimes.
+
+    python benchmarks/onnx_suite.py [--backend llvm] [--peers] [--show] [--sample N] [PATTERN ...]
+
+Each case is `passed`, `refused` (an error of ocannl, or of the peer), `wrong` (other values than expected), or
+`crashed` (any other error). The tolerances are those of ONNX. `--sample N` runs every case whose position modulo N is
+the day's; `--peers` also runs ONNX Runtime and tinygrad, where they are installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
+
+import ocannl as oc
+from ocannl_onnx import backend
+
+Run = Callable[[onnx.ModelProto, Sequence[Any]], Sequence[Any]]
+
+
+def node_cases() -> list[Any]:
+    """The cases of the suite, made by the package itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sorted(load_model_tests(kind="node"), key=lambda case: case.name)
+
+
+def data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Inputs and expected outputs of a case."""
+    if case.data_sets is not None:
+        yield from case.data_sets
+        return
+    from pathlib import Path
+
+    model = onnx.load(Path(case.model_dir) / "model.onnx")
+    for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
+        inputs = [_read(path, value.type) for path, value in _files(folder, "input", model.graph.input)]
+        outputs = [_read(path, value.type) for path, value in _files(folder, "output", model.graph.output)]
+        yield inputs, outputs
+
+
+def _files(folder: Any, kind: str, values: Any) -> Iterator[tuple[Any, Any]]:
+    for n, value in enumerate(values):
+        path = folder / f"{kind}_{n}.pb"
+        if path.exists():
+            yield path, value
+
+
+def _read(path: Any, type_: onnx.TypeProto) -> Any:
+    content = path.read_bytes()
+    kind = type_.WhichOneof("value")
+    if kind == "sequence_type":
+        sequence = onnx.SequenceProto()
+        sequence.ParseFromString(content)
+        return numpy_helper.to_list(sequence)
+    if kind == "optional_type":
+        optional = onnx.OptionalProto()
+        optional.ParseFromString(content)
+        return numpy_helper.to_optional(optional)
+    tensor = onnx.TensorProto()
+    tensor.ParseFromString(content)
+    return numpy_helper.to_array(tensor)
+
+
+def model_of(case: Any) -> onnx.ModelProto:
+    if case.model is not None:
+        return case.model
+    from pathlib import Path
+
+    return onnx.load(Path(case.model_dir) / "model.onnx")
+
+
+def judged(case: Any, run: Run, refusals: tuple[type[BaseException], ...]) -> tuple[str, str]:
+    """The result of a case, and the reason for results other than `passed`."""
+    try:
+        model = model_of(case)
+        for inputs, expected in data_sets(case):
+            outputs = run(model, inputs)
+            expected = [numpy_helper.to_array(one) if isinstance(one, onnx.TensorProto) else one for one in expected]
+            try:
+                Runner.assert_similar_outputs(expected, outputs, case.rtol, case.atol, model_dir=case.model_dir)
+            except AssertionError as error:
+                return "wrong", " ".join(str(error).split())[:300]
+    except refusals as error:
+        return "refused", f"{type(error).__name__}: " + " ".join(str(error).split())[:300]
+    except Exception as error:
+        return "crashed", f"{type(error).__name__}: {error} {traceback.format_exc()[-600:]}"
+    return "passed", ""
+
+
+def run_ocannl(model: onnx.ModelProto, inputs: Sequence[Any]) -> Sequence[Any]:
+    return backend.run_model(model, inputs)
+
+
+def run_onnxruntime(model: onnx.ModelProto, inputs: Sequence[Any]) -> Sequence[Any]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_inputs()]
+    return session.run(None, dict(zip(names, inputs, strict=False)))
+
+
+def run_tinygrad(model: onnx.ModelProto, inputs: Sequence[Any]) -> Sequence[Any]:
+    import io
+
+    from tinygrad.nn.onnx import OnnxRunner  # type: ignore[import-not-found]
+
+    runner = OnnxRunner(io.BytesIO(model.SerializeToString()))
+    results = runner(dict(zip(runner.graph_inputs, inputs, strict=False)))
+    return [value.numpy() if hasattr(value, "numpy") else value for value in results.values()]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("patterns", nargs="*", default=["*"])
+    parser.add_argument("--backend", default="llvm")
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--show", action="store_true", help="print the reason of each case that did not pass")
+    parser.add_argument("--sample", type=int, default=1, metavar="N", help="run every N-th case")
+    options = parser.parse_args(arguments)
+    oc.use_backend(options.backend)
+    cases = [case for case in node_cases() if any(fnmatch.fnmatch(case.name, f"*{p}*") for p in options.patterns)]
+    systems: dict[str, tuple[Run, tuple[type[BaseException], ...]]] = {options.backend: (run_ocannl, (oc.OcannlError,))}
+    if options.peers:
+        systems |= {"onnxruntime": (run_onnxruntime, (Exception,)), "tinygrad": (run_tinygrad, (Exception,))}
+    for system, (run, refusals) in systems.items():
+        begin, counts = time.perf_counter(), Counter[str]()
+        for case in cases[:: options.sample]:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                result, reason = judged(case, run, refusals)
+            counts[result] += 1
+            if options.show and result != "passed":
+                print(f"{result:8} {case.name}  {reason}", flush=True)
+        total = sum(counts.values())
+        rest = ", ".join(f"{counts[one]} {one}" for one in ("refused", "wrong", "crashed"))
+        print(f"{system:12} {counts['passed']} of {total} passed, {rest}; {time.perf_counter() - begin:.0f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,225 @@
+"""Graphs of ONNX as frozen data: nodes, attributes, constants, functions and subgraphs.
+
+The protobuf messages are converted once, so that the importer works on Python values: tensors are NumPy arrays,
+subgraphs are `Graph`, strings are `str`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, numpy_helper
+
+from ocannl_onnx.errors import ModelError
+
+Array = np.ndarray[Any, Any]
+Size = int | str | None
+"""A size in a declared shape: a number, a name, or nothing."""
+
+STANDARD_DOMAIN = ""
+_STANDARD_DOMAINS = ("", "ai.onnx")
+
+
+def domain_of(name: str) -> str:
+    """A domain with one spelling of the standard one."""
+    return STANDARD_DOMAIN if name in _STANDARD_DOMAINS else name
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A declared value: its name, kind and, for tensors, the element type and the sizes (None: of any rank)."""
+
+    name: str
+    kind: str = "tensor"  # `tensor`, `sequence`, `optional`, `sparse` or `map`
+    element_type: int = onnx.TensorProto.UNDEFINED
+    sizes: tuple[Size, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """An attribute of a function's node that is an attribute of the function."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One application of an operator. Empty names stand for omitted inputs and outputs."""
+
+    domain: str
+    operator: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    proto: onnx.NodeProto
+
+    def __str__(self) -> str:
+        operator = f"{self.domain}.{self.operator}" if self.domain else self.operator
+        return f"{operator} `{self.name}`" if self.name else f"{operator} of `{', '.join(filter(None, self.outputs))}`"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """A graph: nodes in topological order, constants by name, declared inputs and outputs."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[Declaration, ...]
+    outputs: tuple[Declaration, ...]
+    constants: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def free_inputs(self) -> tuple[Declaration, ...]:
+        """The inputs without a default value."""
+        return tuple(declared for declared in self.inputs if declared.name not in self.constants)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A function of the model, or the body of an operator."""
+
+    domain: str
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    opsets: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """The main graph, the versions of the operator sets by domain, and functions by domain and name."""
+
+    graph: Graph
+    opsets: Mapping[str, int]
+    functions: Mapping[tuple[str, str], Function]
+    producer: str = ""
+
+
+def model_from_proto(proto: onnx.ModelProto, folder: Path | None = None) -> Model:
+    """A model; external data are read from inside `folder`, and refused without one.
+
+    Raises: ModelError.
+    """
+    functions = [function_from_proto(function, folder) for function in proto.functions]
+    return Model(
+        graph_from_proto(proto.graph, folder),
+        opsets_of(proto.opset_import),
+        {(function.domain, function.name): function for function in functions},
+        " ".join(filter(None, (proto.producer_name, proto.producer_version))),
+    )
+
+
+def opsets_of(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    return {domain_of(opset.domain): opset.version for opset in imports}
+
+
+def graph_from_proto(proto: onnx.GraphProto, folder: Path | None) -> Graph:
+    if proto.sparse_initializer:
+        raise ModelError(f"graph `{proto.name}` has sparse initializers, which are not supported")
+    return Graph(
+        proto.name,
+        tuple(_node(node, folder) for node in proto.node),
+        tuple(map(declaration_from_proto, proto.input)),
+        tuple(map(declaration_from_proto, proto.output)),
+        {tensor.name: array_from_proto(tensor, folder) for tensor in proto.initializer},
+    )
+
+
+def function_from_proto(proto: onnx.FunctionProto, folder: Path | None = None) -> Function:
+    return Function(
+        domain_of(proto.domain),
+        proto.name,
+        tuple(_node(node, folder) for node in proto.node),
+        tuple(proto.input),
+        tuple(proto.output),
+        {attribute.name: _value(attribute, folder) for attribute in proto.attribute_proto},
+        opsets_of(proto.opset_import),
+    )
+
+
+def declaration_from_proto(proto: onnx.ValueInfoProto) -> Declaration:
+    kind = proto.type.WhichOneof("value") or "tensor_type"
+    if kind != "tensor_type":
+        return Declaration(proto.name, kind.removesuffix("_type").removesuffix("_tensor"))
+    tensor = proto.type.tensor_type
+    if not tensor.HasField("shape"):
+        return Declaration(proto.name, "tensor", tensor.elem_type)
+    return Declaration(proto.name, "tensor", tensor.elem_type, tuple(map(_size, tensor.shape.dim)))
+
+
+def _size(dim: onnx.TensorShapeProto.Dimension) -> Size:
+    kind = dim.WhichOneof("value")
+    return dim.dim_value if kind == "dim_value" else dim.dim_param or None if kind == "dim_param" else None
+
+
+def array_from_proto(proto: onnx.TensorProto, folder: Path | None) -> Array:
+    """The values of a tensor, external data included. Raises: ModelError."""
+    if proto.data_location == onnx.TensorProto.EXTERNAL:
+        _check_location(proto, folder)
+    try:
+        array = numpy_helper.to_array(proto, str(folder) if folder is not None else "")
+    except Exception as error:  # the parser of onnx raises errors of many classes for malformed tensors
+        raise ModelError(f"the values of tensor `{proto.name}` cannot be read: {error}") from error
+    return np.asarray(array)
+
+
+def _check_location(proto: onnx.TensorProto, folder: Path | None) -> None:
+    if folder is None:
+        raise ModelError(f"tensor `{proto.name}` has external data: load the model from its file, not from bytes")
+    location = next((entry.value for entry in proto.external_data if entry.key == "location"), "")
+    path = folder / location
+    inside = not Path(location).is_absolute() and path.resolve().is_relative_to(folder.resolve())
+    if not location or not inside or path.is_symlink() or not path.is_file():
+        raise ModelError(
+            f"the external data of tensor `{proto.name}` are in {location!r}, which is no file in the model's folder"
+        )
+
+
+def _node(proto: onnx.NodeProto, folder: Path | None) -> Node:
+    return Node(
+        domain_of(proto.domain),
+        proto.op_type,
+        proto.name,
+        tuple(proto.input),
+        tuple(proto.output),
+        {attribute.name: _value(attribute, folder) for attribute in proto.attribute},
+        proto,
+    )
+
+
+def _value(proto: onnx.AttributeProto, folder: Path | None) -> Any:
+    if proto.ref_attr_name:
+        return Reference(proto.ref_attr_name)
+    match proto.type:
+        case AttributeProto.FLOAT:
+            return proto.f
+        case AttributeProto.INT:
+            return proto.i
+        case AttributeProto.STRING:
+            return proto.s.decode("utf-8", "replace")
+        case AttributeProto.TENSOR:
+            return array_from_proto(proto.t, folder)
+        case AttributeProto.GRAPH:
+            return graph_from_proto(proto.g, folder)
+        case AttributeProto.FLOATS:
+            return tuple(proto.floats)
+        case AttributeProto.INTS:
+            return tuple(proto.ints)
+        case AttributeProto.STRINGS:
+            return tuple(text.decode("utf-8", "replace") for text in proto.strings)
+        case AttributeProto.TENSORS:
+            return tuple(array_from_proto(tensor, folder) for tensor in proto.tensors)
+        case AttributeProto.TYPE_PROTO:
+            return proto.tp
+        case _:
+            raise ModelError(
+                f"attribute `{proto.name}` is of the unsupported kind {AttributeProto.AttributeType.Name(proto.type)}"
+            )

@@ -1,0 +1,351 @@
+"""Import of a graph: one pass over its nodes, which become tensors, constants and parameters of ocannl.
+
+Nodes whose inputs are all constants are evaluated by the reference implementation of ONNX, so that computed shapes are
+known. Operators without a row are replaced by their definition as a function, where ONNX or the model has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import defs, helper
+from onnx.reference import ReferenceEvaluator
+
+import ocannl as oc
+from ocannl.base.errors import OcannlError
+from ocannl_onnx.call import Call
+from ocannl_onnx.element_types import element_type_of, element_type_of_array, precision_of
+from ocannl_onnx.errors import ModelError, NeedsConstant, UnsupportedModel
+from ocannl_onnx.graph import Function, Graph, Model, Node, Reference, domain_of, function_from_proto
+from ocannl_onnx.registry import operators
+from ocannl_onnx.values import Array, Constant, Value, shape_of
+
+MAX_FOLDED_CELLS = 2**24  # of a result of nodes that are evaluated while importing
+MAX_CALLS = 200  # of functions within each other
+RANDOM_OPERATORS = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the nodes of a graph may refer to: the operator sets, functions, and the attributes of the function."""
+
+    opsets: Mapping[str, int]
+    functions: Mapping[tuple[str, str], Function]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    depth: int = 0
+
+
+class GraphImporter:
+    """Imports the nodes of one graph, in order. `outer` is the importer of the graph around a subgraph."""
+
+    def __init__(self, scope: Scope, outer: GraphImporter | None = None) -> None:
+        self.scope = scope
+        self.values: dict[str, Value] = {}
+        self._inputs_of: dict[str, frozenset[str]] = {}
+        self._outer = outer
+
+    def bind(self, name: str, value: Value, inputs: frozenset[str] = frozenset()) -> None:
+        """Gives a value a name. `inputs` are the inputs of the model that it depends on."""
+        self.values[name] = value
+        self._inputs_of[name] = inputs
+
+    def lookup(self, name: str) -> Value:
+        importer: GraphImporter | None = self
+        while importer is not None:
+            if name in importer.values:
+                return importer.values[name]
+            importer = importer._outer
+        raise ModelError(f"the value `{name}` is used, but no node before computes it")
+
+    def inputs_of(self, name: str) -> frozenset[str]:
+        """The inputs of the model that a value depends on."""
+        importer: GraphImporter | None = self
+        while importer is not None:
+            if name in importer._inputs_of:
+                return importer._inputs_of[name]
+            importer = importer._outer
+        return frozenset()
+
+    def run(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            self._import(node)
+
+    def constant(self, call: Call, position: int) -> Array:
+        """Raises: NeedsConstant, which names the inputs of the model that decide the value."""
+        name = call.node.inputs[position]
+        inputs = sorted(self.inputs_of(name))
+        cause = f"which depends on the values of `{'`, `'.join(inputs)}`" if inputs else "which is not constant"
+        raise NeedsConstant(
+            f"{call.node}: sizes depend on `{name}`, {cause}: give constant values for these inputs", inputs
+        )
+
+    def subgraph(self, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
+        """The outputs of a subgraph for the values of its inputs."""
+        inner = GraphImporter(self.scope, self)
+        for name, array in graph.constants.items():
+            inner.bind(name, Constant(array, name))
+        for declared, value in zip(graph.inputs, arguments, strict=False):
+            inner.bind(declared.name, value)
+        inner.run(graph.nodes)
+        return [inner.lookup(declared.name) for declared in graph.outputs]
+
+
+    # --- one node ----------------------------------------------------------------------------
+
+    def _import(self, node: Node) -> None:
+        node = self._bound(node)
+        values = [self.lookup(name) if name else None for name in node.inputs]
+        version = self.scope.opsets.get(node.domain, 1)
+        call = Call(node, version, values, self)
+        try:
+            outputs = self._outputs(call)
+        except (NeedsConstant, ModelError):
+            raise
+        except UnsupportedModel as error:
+            raise error if error.problems else UnsupportedModel(f"{node}: {error}", [node]) from error
+        except OcannlError as error:
+            raise UnsupportedModel(f"{node}: {error}", [node]) from error
+        inputs = frozenset().union(*(self.inputs_of(name) for name in node.inputs if name), self._captured(node))
+        for name, value in zip(node.outputs, outputs, strict=False):
+            if name:
+                self.bind(name, value, inputs)
+
+    def _captured(self, node: Node) -> frozenset[str]:
+        """The inputs of the model that subgraphs of a node depend on through values around them."""
+        graphs = [value for value in node.attributes.values() if isinstance(value, Graph)]
+        names = {name for graph in graphs for inner in graph.nodes for name in inner.inputs}
+        return frozenset().union(*(self.inputs_of(name) for name in names))
+
+    def _bound(self, node: Node) -> Node:
+        """The node of a function with the values of the function's attributes; those without a value are absent."""
+        if not any(isinstance(value, Reference | Graph) for value in node.attributes.values()):
+            return node
+        attributes = {}
+        for name, value in node.attributes.items():
+            if isinstance(value, Reference):
+                if value.name in self.scope.attributes:
+                    attributes[name] = self.scope.attributes[value.name]
+            else:
+                attributes[name] = value
+        return replace(node, attributes=attributes)
+
+    def _outputs(self, call: Call) -> Sequence[Value]:
+        node = call.node
+        function = self.scope.functions.get((node.domain, node.operator))
+        if function is not None:
+            return self._call_function(call, function)
+        if _foldable(call):
+            folded = _folded(call)
+            if folded is not None:
+                return folded
+        row = operators().get((node.domain, node.operator))
+        if row is not None:
+            outputs = row.build(call)
+            outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+            return [_typed(call, n, value) for n, value in enumerate(outputs)]
+        body = _definition(call)
+        if body is None:
+            raise UnsupportedModel("the operator is not supported")
+        return self._call_function(call, body)
+
+    def _call_function(self, call: Call, function: Function) -> list[Value]:
+        if self.scope.depth >= MAX_CALLS:
+            raise ModelError(f"functions call each other more than {MAX_CALLS} deep, at {call.node}")
+        opsets = {**self.scope.opsets, **function.opsets}
+        inner = GraphImporter(
+            Scope(opsets, self.scope.functions, {**function.defaults, **call.node.attributes}, self.scope.depth + 1)
+        )
+        for n, name in enumerate(function.inputs):
+            inputs = self.inputs_of(call.node.inputs[n]) if n < len(call.node.inputs) else frozenset()
+            inner.bind(name, call.value(n), inputs)
+        inner.run(function.nodes)
+        return [inner.values.get(name) for name in function.outputs[: max(1, call.outputs)]]
+
+
+def _foldable(call: Call) -> bool:
+    """Whether all inputs are known, so that the node may be evaluated while importing."""
+    node = call.node
+    if node.operator in RANDOM_OPERATORS or any(isinstance(value, Graph) for value in node.attributes.values()):
+        return False
+    known = [value for value in call.values if value is not None]
+    return all(isinstance(value, Constant) for value in known)
+
+
+def _folded(call: Call) -> list[Value] | None:
+    """The outputs of a node with constant inputs; None when the reference implementation lacks or refuses it."""
+    node = call.node
+    arrays = [None if value is None else value.array for value in call.values]
+    if sum(array.size for array in arrays if array is not None) > MAX_FOLDED_CELLS:
+        return None
+    if node.operator in ("ConstantOfShape", "Expand", "Tile", "Range", "Resize", "Upsample") and _large(call):
+        return None
+    try:
+        outputs = _evaluated(node, call.version, arrays)
+    except Exception:  # the reference implementation raises errors of many classes; the row of the operator decides
+        return None
+    if any(not isinstance(output, np.ndarray | np.generic) for output in outputs):
+        return None
+    return [Constant(np.asarray(output), name) for output, name in zip(outputs, node.outputs, strict=False)]
+
+
+def _large(call: Call) -> bool:
+    """Whether the result of a node may be too large for folding, though its inputs are small."""
+    arrays = [value.array for value in call.values if value is not None]
+    numbers = [np.prod(np.abs(array.astype(np.float64))) for array in arrays if array.dtype.kind in "iuf"]
+    return max(map(float, numbers), default=0.0) > MAX_FOLDED_CELLS
+
+
+def _evaluated(node: Node, version: int, arrays: Sequence[Array | None]) -> list[Any]:
+    inputs = [(name, array) for name, array in zip(node.inputs, arrays, strict=True) if array is not None]
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    del proto.attribute[:]
+    for name, value in node.attributes.items():
+        content = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        proto.attribute.append(helper.make_attribute(name, content))
+    graph = helper.make_graph(
+        [proto],
+        "node",
+        [helper.make_tensor_value_info(name, element_type_of_array(array), array.shape) for name, array in inputs],
+        [onnx.ValueInfoProto(name=name) for name in node.outputs if name],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, version)])
+    results = iter(ReferenceEvaluator(model).run(None, dict(inputs)))
+    return [next(results) if name else np.zeros(0) for name in node.outputs]
+
+
+def _typed(call: Call, output: int, value: Value) -> Value:
+    """An output in the element type that the definition of the operator declares, where its inputs decide it."""
+    if not isinstance(value, oc.Tensor):
+        return value
+    declared = declared_type(call, output)
+    return value if declared is None or str(declared) == str(value.dtype) else oc.cast(value, declared)
+
+
+def declared_type(call: Call, output: int) -> Any | None:
+    """The data type of an output by the schema: fixed, or that of an input with the same type variable."""
+    schema = schema_of(call.node.operator, call.node.domain, call.version)
+    if schema is None or not schema.outputs:
+        return None
+    formal = schema.outputs[min(output, len(schema.outputs) - 1)]
+    fixed = _fixed_type(schema, formal.type_str)
+    if fixed is not None:
+        return precision_of(fixed)
+    for n, value in enumerate(call.values):
+        given = schema.inputs[min(n, len(schema.inputs) - 1)]
+        if given.type_str == formal.type_str and value is not None and not isinstance(value, list):
+            return call.dtype(n)
+    return None
+
+
+def _fixed_type(schema: Any, type_str: str) -> int | None:
+    """The element type of a formal output that has only this one."""
+    allowed = next((c.allowed_type_strs for c in schema.type_constraints if c.type_param_str == type_str), [type_str])
+    if len(allowed) != 1 or not allowed[0].startswith("tensor("):
+        return None
+    return int(onnx.TensorProto.DataType.Value(allowed[0].removeprefix("tensor(").removesuffix(")").upper()))
+
+
+@cache
+def schema_of(operator: str, domain: str, version: int) -> Any | None:
+    try:
+        return defs.get_schema(operator, version, domain)
+    except defs.SchemaError:
+        return None
+
+
+def _definition(call: Call) -> Function | None:
+    """The body by which ONNX defines an operator as a function, for the types of the inputs; None without one."""
+    node = call.node
+    schema = schema_of(node.operator, node.domain, call.version)
+    if schema is None:
+        return None
+    if schema.has_function:
+        proto = schema.function_body
+    elif schema.has_context_dependent_function:
+        proto = _context_dependent_body(call, schema)
+    else:
+        return None
+    function = function_from_proto(proto)
+    defaults = {
+        name: helper.get_attribute_value(attribute.default_value)
+        for name, attribute in schema.attributes.items()
+        if attribute.default_value.type
+    }
+    decoded = {name: value.decode() if isinstance(value, bytes) else value for name, value in defaults.items()}
+    return replace(function, defaults={**decoded, **function.defaults}, opsets={"": call.version, **function.opsets})
+
+
+def _context_dependent_body(call: Call, schema: Any) -> onnx.FunctionProto:
+    types = [
+        onnx.TypeProto()
+        if value is None
+        else helper.make_tensor_type_proto(element_type_of(call.dtype(n)), shape_of(value))
+        for n, value in enumerate(call.values)
+    ]
+    proto = onnx.NodeProto()
+    proto.CopyFrom(call.node.proto)
+    body = schema.get_context_dependent_function_with_opset_version(
+        call.version, proto.SerializeToString(), [type_.SerializeToString() for type_ in types]
+    )
+    parsed = onnx.FunctionProto()
+    parsed.ParseFromString(body)
+    return parsed
+
+
+# --- missing operators ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An operator that a model uses and the importer does not have, with the names of the nodes."""
+
+    domain: str
+    operator: str
+    nodes: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        name = f"{self.domain}.{self.operator}" if self.domain else self.operator
+        names = ", ".join(f"`{node}`" for node in self.nodes[:3]) + (", ..." if len(self.nodes) > 3 else "")
+        return f"{name}  {len(self.nodes)} node{'s' * (len(self.nodes) > 1)} ({names}): {self.reason}"
+
+
+def missing_operators(model: Model) -> list[Missing]:
+    """All operators of a model, of its functions and subgraphs, that cannot be imported, in order of appearance."""
+    found: dict[tuple[str, str], list[str]] = {}
+
+    def visit(nodes: Sequence[Node], opsets: Mapping[str, int]) -> None:
+        for node in nodes:
+            if not _is_known(node, model, opsets):
+                found.setdefault((node.domain, node.operator), []).append(node.name or next(iter(node.outputs), ""))
+            for value in node.attributes.values():
+                if isinstance(value, Graph):
+                    visit(value.nodes, opsets)
+
+    visit(model.graph.nodes, model.opsets)
+    for function in model.functions.values():
+        visit(function.nodes, {**model.opsets, **function.opsets})
+    return [
+        Missing(domain, operator, tuple(nodes), _reason(operator, domain))
+        for (domain, operator), nodes in found.items()
+    ]
+
+
+def _is_known(node: Node, model: Model, opsets: Mapping[str, int]) -> bool:
+    key = node.domain, node.operator
+    if key in model.functions or key in operators():
+        return True
+    schema = schema_of(node.operator, node.domain, opsets.get(node.domain, 1))
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _reason(operator: str, domain: str) -> str:
+    if any(schema.name == operator and domain_of(schema.domain) == domain for schema in defs.get_all_schemas()):
+        return "no row and no definition as a function"
+    return "not an operator of ONNX; a package may add it by the entry-point group `ocannl_onnx.operators`"

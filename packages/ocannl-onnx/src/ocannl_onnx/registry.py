@@ -1,0 +1,83 @@
+"""The mapping of operators: one row for each operator, which the importer, the documentation and the checks read.
+
+Third parties add rows by an entry point of the group `ocannl_onnx.operators`: a module, whose import calls `operator`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+import onnx
+
+from ocannl_onnx.call import Call
+from ocannl_onnx.graph import domain_of
+
+Build = Callable[[Call], Any]
+"""Builds the outputs of a node: a value, or a tuple of values for operators with several outputs."""
+
+GROUP = "ocannl_onnx.operators"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How an operator is imported.
+
+    `spelling` is the expression of ocannl that it becomes; `restrictions` are the cases that are refused.
+    """
+
+    domain: str
+    operator: str
+    build: Build
+    spelling: str
+    restrictions: tuple[str, ...] = ()
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions of the operator set in which ONNX defined or changed the operator."""
+        try:
+            newest = onnx.defs.get_schema(self.operator, self.domain)
+        except onnx.defs.SchemaError:
+            return ()
+        return tuple(sorted({
+            schema.since_version
+            for schema in onnx.defs.get_all_schemas_with_history()
+            if schema.name == newest.name and schema.domain == newest.domain
+        }))
+
+
+_ROWS: dict[tuple[str, str], Row] = {}
+
+
+def operator(
+    *names: str, spelling: str, domain: str = "", restrictions: tuple[str, ...] = ()
+) -> Callable[[Build], Build]:
+    """Registers the row of the operators of these names.
+
+        @operator("Relu", spelling="oc.relu(x)")
+        def relu(call):
+            return oc.relu(call.tensor(0))
+    """
+
+    def register(build: Build) -> Build:
+        for name in names:
+            _ROWS[domain_of(domain), name] = Row(domain_of(domain), name, build, spelling, restrictions)
+        return build
+
+    return register
+
+
+@cache
+def operators() -> Mapping[tuple[str, str], Row]:
+    """All rows by domain and operator, those of other distributions included; theirs take precedence."""
+    package = importlib.import_module(f"{__package__}.operators")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        point.load()
+    return _ROWS

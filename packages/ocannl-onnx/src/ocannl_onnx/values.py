@@ -1,0 +1,80 @@
+"""Values of a graph while it is imported.
+
+A value is a tensor of ocannl, a constant, a parameter, a list of values (a sequence), or None (an empty optional).
+The axes of tensors are the output row, in the order of ONNX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import ocannl as oc
+from ocannl_onnx.element_types import PRECISIONS, element_name, element_type_of_array
+from ocannl_onnx.errors import UnsupportedModel
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Constant:
+    """An array that is known while importing: it may decide sizes, and becomes data when a tensor is needed."""
+
+    array: Array
+    name: str = "constant"
+    _tensor: oc.Tensor | None = field(default=None, repr=False)
+
+    @property
+    def tensor(self) -> oc.Tensor:
+        if self._tensor is None:
+            check_type(element_type_of_array(self.array), self.name)
+            self._tensor = oc.tensor(np.ascontiguousarray(self.array).reshape(self.array.shape), label=label(self.name))
+        return self._tensor
+
+
+@dataclass(slots=True, eq=False)
+class Weight:
+    """A floating-point initializer: a parameter, created when an operator uses it as a tensor."""
+
+    array: Array
+    name: str
+    create: Callable[[], oc.Tensor]
+    _tensor: oc.Tensor | None = field(default=None, repr=False)
+
+    @property
+    def tensor(self) -> oc.Tensor:
+        if self._tensor is None:
+            self._tensor = self.create()
+        return self._tensor
+
+
+Value = Any
+"""`oc.Tensor`, `Constant`, `Weight`, a list of values, or None."""
+
+
+def as_tensor(value: Value) -> oc.Tensor:
+    return value.tensor if isinstance(value, Constant | Weight) else value
+
+
+def known_array(value: Value) -> Array | None:
+    """The values of a constant or of the initial value of a weight, or None."""
+    return value.array if isinstance(value, Constant | Weight) else None
+
+
+def shape_of(value: Value) -> tuple[int, ...]:
+    return tuple(value.array.shape) if isinstance(value, Constant | Weight) else tuple(value.dims)
+
+
+def check_type(element_type: int, name: str) -> None:
+    """Raises: UnsupportedModel for element types that tensors of ocannl cannot have."""
+    if element_type not in PRECISIONS:
+        raise UnsupportedModel(f"`{name}` has elements of type {element_name(element_type)}, which tensors cannot have")
+
+
+def label(name: str) -> str:
+    """A label of a tensor from any name of ONNX: printable characters without quotes, at most 80."""
+    text = "".join(c if c.isalnum() or c in "._" else "_" for c in name.removeprefix("/"))[:80].strip(".")
+    return text or "value"
