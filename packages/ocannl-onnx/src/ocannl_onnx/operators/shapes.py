@@ -224,15 +224,15 @@ def space_to_depth(call: Call) -> Value:
 
 @operator("Range", spelling="an array, or start + oc.iota(n) * step")
 def range_(call: Call) -> Value:
-    start, limit, step = (call.constant(n).reshape(()) for n in range(3))
-    return Constant(np.arange(start, limit, step, start.dtype), call.node.outputs[0])
+    numbers: list[Any] = [call.constant(n).reshape(()) for n in range(3)]
+    return Constant(np.arange(*numbers, dtype=numbers[0].dtype), call.node.outputs[0])
 
 
 @operator("EyeLike", spelling="oc.eq of positions")
 def eye_like(call: Call) -> Value:
-    dims = call.shape(0)
+    rows, columns = call.shape(0)
     dtype: Any = precision_of(call.attribute("dtype")) if "dtype" in call.node.attributes else call.dtype(0)
-    return Constant(np.eye(*dims, k=call.attribute("k", 0)).astype(dtype.numpy), call.node.outputs[0])
+    return Constant(np.eye(rows, columns, call.attribute("k", 0)).astype(dtype.numpy), call.node.outputs[0])
 
 
 @operator("Trilu", spelling="oc.where of positions")
