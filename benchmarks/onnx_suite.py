@@ -17,6 +17,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,6 @@ def data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
     if case.data_sets is not None:
         yield from case.data_sets
         return
-    from pathlib import Path
-
     model = onnx.load(Path(case.model_dir) / "model.onnx")
     for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
         inputs = [_read(path, value.type) for path, value in _files(folder, "input", model.graph.input)]
@@ -78,8 +77,6 @@ def _read(path: Any, type_: onnx.TypeProto) -> Any:
 def model_of(case: Any) -> onnx.ModelProto:
     if case.model is not None:
         return case.model
-    from pathlib import Path
-
     return onnx.load(Path(case.model_dir) / "model.onnx")
 
 
@@ -148,8 +145,9 @@ def main(arguments: Sequence[str]) -> int:
             if options.show and result != "passed":
                 print(f"{result:8} {case.name}  {reason}", flush=True)
         total = sum(counts.values())
-        rest = ", ".join(f"{counts[one]} {one}" for one in ("refused", "wrong", "crashed"))
-        print(f"{system:12} {counts['passed']} of {total} passed, {rest}; {time.perf_counter() - begin:.0f} s", flush=True)
+        others = ", ".join(f"{counts[result]} {result}" for result in ("refused", "wrong", "crashed"))
+        seconds = time.perf_counter() - begin
+        print(f"{system:12} {counts['passed']} of {total} passed, {others}; {seconds:.0f} s", flush=True)
     return 0
 
 

@@ -11,7 +11,7 @@ import ocannl as oc
 from ocannl_onnx.element_types import element_type_of_array, precision_of
 from ocannl_onnx.errors import UnsupportedModel
 from ocannl_onnx.graph import Graph, Node
-from ocannl_onnx.values import Array, Constant, Value, Weight, as_tensor, known_array, shape_of
+from ocannl_onnx.values import Array, Constant, Value, Weight, as_tensor, static_array, shape_of
 
 _REQUIRED: Any = object()
 
@@ -70,15 +70,15 @@ class Call:
 
     def dtype(self, position: int) -> Any:
         """The data type of an input. Raises: UnsupportedModel for types that tensors cannot have."""
-        array = known_array(self.value(position))
+        array = static_array(self.value(position))
         if array is None:
             return self.tensor(position).dtype
         precision = precision_of(element_type_of_array(array))
         return precision if precision is not None else self.tensor(position).dtype
 
-    def known(self, position: int) -> Array | None:
+    def static(self, position: int) -> Array | None:
         """The values of an input that is known while importing, or None."""
-        return known_array(self.value(position))
+        return static_array(self.value(position))
 
     def constant(self, position: int) -> Array:
         """The values of an input that decides sizes. Raises: NeedsConstant when it depends on inputs of the model."""

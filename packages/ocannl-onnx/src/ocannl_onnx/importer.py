@@ -172,8 +172,8 @@ def _foldable(call: Call) -> bool:
     node = call.node
     if node.operator in RANDOM_OPERATORS or any(isinstance(value, Graph) for value in node.attributes.values()):
         return False
-    known = [value for value in call.values if value is not None]
-    return all(isinstance(value, Constant) for value in known)
+    inputs = [value for value in call.values if value is not None]
+    return all(isinstance(value, Constant) for value in inputs)
 
 
 def _folded(call: Call) -> list[Value] | None:
@@ -237,8 +237,8 @@ def declared_type(call: Call, output: int) -> Any | None:
     if fixed is not None:
         return precision_of(fixed)
     for n, value in enumerate(call.values):
-        given = schema.inputs[min(n, len(schema.inputs) - 1)]
-        if given.type_str == formal.type_str and value is not None and not isinstance(value, list):
+        source = schema.inputs[min(n, len(schema.inputs) - 1)]
+        if source.type_str == formal.type_str and value is not None and not isinstance(value, list):
             return call.dtype(n)
     return None
 
@@ -318,12 +318,12 @@ class Missing:
 
 def missing_operators(model: Model) -> list[Missing]:
     """All operators of a model, of its functions and subgraphs, that cannot be imported, in order of appearance."""
-    found: dict[tuple[str, str], list[str]] = {}
+    nodes_of: dict[tuple[str, str], list[str]] = {}
 
     def visit(nodes: Sequence[Node], opsets: Mapping[str, int]) -> None:
         for node in nodes:
-            if not _is_known(node, model, opsets):
-                found.setdefault((node.domain, node.operator), []).append(node.name or next(iter(node.outputs), ""))
+            if not _is_importable(node, model, opsets):
+                nodes_of.setdefault((node.domain, node.operator), []).append(node.name or next(iter(node.outputs), ""))
             for value in node.attributes.values():
                 if isinstance(value, Graph):
                     visit(value.nodes, opsets)
@@ -333,11 +333,11 @@ def missing_operators(model: Model) -> list[Missing]:
         visit(function.nodes, {**model.opsets, **function.opsets})
     return [
         Missing(domain, operator, tuple(nodes), _reason(operator, domain))
-        for (domain, operator), nodes in found.items()
+        for (domain, operator), nodes in nodes_of.items()
     ]
 
 
-def _is_known(node: Node, model: Model, opsets: Mapping[str, int]) -> bool:
+def _is_importable(node: Node, model: Model, opsets: Mapping[str, int]) -> bool:
     key = node.domain, node.operator
     if key in model.functions or key in operators():
         return True

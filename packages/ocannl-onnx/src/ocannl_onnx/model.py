@@ -108,8 +108,8 @@ class ImportedModel:
 
     def __call__(self, *tensors: Any, **named: Any) -> Any:
         """The outputs for given inputs: one tensor, or a tuple of several."""
-        given = self._arguments(tensors, named)
-        values = self.imported({name: x if isinstance(x, oc.Tensor) else oc.tensor(x) for name, x in given.items()})
+        arguments = self._arguments(tensors, named)
+        values = self.imported({name: x if isinstance(x, oc.Tensor) else oc.tensor(x) for name, x in arguments.items()})
         outputs = tuple(_output(name, values[name]) for name in self.output_names)
         return outputs[0] if len(outputs) == 1 else outputs
 
@@ -117,16 +117,16 @@ class ImportedModel:
         names = [declared.name for declared in self.declared_inputs]
         if len(positional) > len(names):
             raise ModelError(f"the model has {len(names)} inputs ({', '.join(names)}), not {len(positional)}")
-        given = dict(zip(names, positional, strict=False))
-        if double := sorted(set(given) & set(named)):
+        arguments = dict(zip(names, positional, strict=False))
+        if double := sorted(set(arguments) & set(named)):
             raise ModelError(f"the input `{double[0]}` is given twice")
-        known = {declared.name for declared in self.model.graph.inputs}
-        if unknown := sorted(set(named) - known):
+        input_names = {declared.name for declared in self.model.graph.inputs}
+        if unknown := sorted(set(named) - input_names):
             raise ModelError(f"the model has no input `{unknown[0]}`; its inputs are {', '.join(names)}")
-        given.update(named)
-        if absent := [name for name in names if name not in given]:
+        arguments.update(named)
+        if absent := [name for name in names if name not in arguments]:
             raise ModelError(f"the input `{absent[0]}` is not given")
-        return given
+        return arguments
 
     def imported(self, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
         """The values of the main graph for values of its inputs: tensors, or `Constant` where sizes depend on them."""
@@ -151,14 +151,14 @@ class ImportedModel:
             raise ModelError(f"the input `{declared.name}` has no declared rank: call the model with tensors")
         dims = []
         for n, size in enumerate(declared.sizes):
-            known = self.sizes.get(size) if isinstance(size, str) else size
-            if known is None:
+            length = self.sizes.get(size) if isinstance(size, str) else size
+            if length is None:
                 name = f"`{size}`" if size else "has no name and"
                 raise ModelError(
                     f"axis {n} of the input `{declared.name}` {name} has no size: "
                     + (f"write sizes={{{size!r}: ...}}" if size else "call the model with tensors")
                 )
-            dims.append(known)
+            dims.append(length)
         return placeholder(declared.name, dims, declared.element_type)
 
     def compile(self, ctx: oc.Context | None = None, *, limit: int = 8) -> ModelFunction:
@@ -216,11 +216,11 @@ class ModelFunction:
         outputs = self.run(self.model._arguments(arrays, named))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def run(self, given: Mapping[str, Any]) -> list[Any]:
+    def run(self, arguments: Mapping[str, Any]) -> list[Any]:
         """The outputs of the model in order, for arrays (or lists of arrays, or None) by the names of inputs."""
         inputs = {
             name: value if value is None or isinstance(value, list) else np.asarray(value)
-            for name, value in given.items()
+            for name, value in arguments.items()
         }
         with self.ctx.lock:
             compiled = self._routine(inputs)

@@ -59,7 +59,7 @@ def as_tensor(value: Value) -> oc.Tensor:
     return value.tensor if isinstance(value, Constant | Weight) else value
 
 
-def known_array(value: Value) -> Array | None:
+def static_array(value: Value) -> Array | None:
     """The values of a constant or of the initial value of a weight, or None."""
     return value.array if isinstance(value, Constant | Weight) else None
 

@@ -167,7 +167,7 @@ def mod(call: Call) -> oc.Tensor:
 @operator("Pow", spelling="oc.pow(x, y)")
 def pow_(call: Call) -> oc.Tensor:
     x = call.tensor(0)
-    exponent = call.known(1)
+    exponent = call.static(1)
     if exponent is not None and exponent.ndim == 0 and float(exponent) in (0.5, 1.0, 2.0, 3.0) and not is_integer(x):
         return oc.pow(x, float(exponent))
     if is_integer(x):
@@ -215,8 +215,8 @@ def cast(call: Call) -> oc.Tensor:
 
 @operator("CastLike", spelling="oc.cast(x, y.dtype)", restrictions=("types that ocannl does not have",))
 def cast_like(call: Call) -> oc.Tensor:
-    known = call.known(1)
-    return _cast(call, element_type_of_array(known)) if known is not None else oc.cast(call.tensor(0), call.dtype(1))
+    like = call.static(1)
+    return _cast(call, element_type_of_array(like)) if like is not None else oc.cast(call.tensor(0), call.dtype(1))
 
 
 def _cast(call: Call, element_type: int) -> oc.Tensor:

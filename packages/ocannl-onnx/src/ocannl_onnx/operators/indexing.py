@@ -25,10 +25,10 @@ def from_left(ids: oc.Tensor, size: int | oc.Tensor) -> oc.Tensor:
 @operator("Gather", spelling="oc.take(x, ids)", restrictions=("indices out of range give 0",))
 def gather(call: Call) -> Value:
     x, axis = call.tensor(0), call.axis(0)
-    known = call.known(1)
-    if known is not None and known.size == 1:
-        return _part(call, x, axis, int(known.reshape(-1)[0]), known.shape)
-    ids = known if known is not None and (known.size == 0 or known.min() >= 0) else None
+    indices = call.static(1)
+    if indices is not None and indices.size == 1:
+        return _part(call, x, axis, int(indices.reshape(-1)[0]), indices.shape)
+    ids = indices if indices is not None and (indices.size == 0 or indices.min() >= 0) else None
     return taken(x, ids if ids is not None else from_left(call.tensor(1), x.dims[axis]), axis)
 
 

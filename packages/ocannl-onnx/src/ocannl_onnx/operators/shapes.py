@@ -73,9 +73,9 @@ def reshape(call: Call) -> Value:
     if not call.attribute("allowzero", 0):
         dims = [x.dims[n] if size == 0 else size for n, size in enumerate(dims)]
     if -1 in dims:
-        rest = math.prod(size for size in dims if size != -1)
-        call.require(rest > 0 and math.prod(x.dims) % rest == 0, f"a shape {dims} for {x.dims}")
-        dims[dims.index(-1)] = math.prod(x.dims) // rest
+        cells = math.prod(size for size in dims if size != -1)
+        call.require(cells > 0 and math.prod(x.dims) % cells == 0, f"a shape {dims} for {x.dims}")
+        dims[dims.index(-1)] = math.prod(x.dims) // cells
     call.require(math.prod(dims) == math.prod(x.dims), f"a shape {dims} for {x.dims}")
     return reshaped(x, dims)
 
@@ -258,10 +258,10 @@ def one_hot(call: Call) -> Value:
     rank = len(ids.dims) + 1
     axis = call.position(call.attribute("axis", -1), rank)
     positions = reshaped(oc.cast(oc.iota(depth), oc.int64), [depth if n == axis else 1 for n in range(rank)])
-    whole = oc.cast(ids, oc.int64)
-    whole = oc.where(whole < 0, whole + depth, whole)
+    hot = oc.cast(ids, oc.int64)
+    hot = oc.where(hot < 0, hot + depth, hot)
     off, on = (oc.einsum(f"{n}, => ", values) for n in range(2))
-    return oc.where(oc.eq(unsqueezed(whole, [axis]), positions), on, off)
+    return oc.where(oc.eq(unsqueezed(hot, [axis]), positions), on, off)
 
 
 @operator("ReverseSequence", spelling="oc.take_along_axis with reversed positions")
