@@ -10,8 +10,8 @@ import numpy as np
 import ocannl as oc
 from ocannl_onnx.element_types import element_type_of_array, precision_of
 from ocannl_onnx.errors import UnsupportedModel
-from ocannl_onnx.graph import Graph, Node
-from ocannl_onnx.values import Array, Constant, Value, Weight, as_tensor, static_array, shape_of
+from ocannl_onnx.graph import Node, OnnxGraph
+from ocannl_onnx.values import Array, Initializer, StaticArray, Value, as_tensor, shape_of, static_array
 
 _REQUIRED: Any = object()
 
@@ -19,12 +19,12 @@ _REQUIRED: Any = object()
 class Importer(Protocol):
     """The importer of the graph around a node."""
 
-    def constant(self, call: Call, position: int) -> Array: ...
+    def constant(self, call: NodeCall, position: int) -> Array: ...
 
-    def subgraph(self, graph: Graph, arguments: Sequence[Value]) -> list[Value]: ...
+    def subgraph(self, graph: OnnxGraph, arguments: Sequence[Value]) -> list[Value]: ...
 
 
-class Call:
+class NodeCall:
     """One application of an operator: inputs by position, attributes by name, the version of the operator set."""
 
     def __init__(self, node: Node, version: int, values: Sequence[Value], importer: Importer) -> None:
@@ -83,7 +83,7 @@ class Call:
     def constant(self, position: int) -> Array:
         """The values of an input that decides sizes. Raises: NeedsConstant when it depends on inputs of the model."""
         value = self.value(position)
-        if isinstance(value, Constant | Weight):
+        if isinstance(value, StaticArray | Initializer):
             return value.array
         if value is None or isinstance(value, list):
             self.refuse(f"input {position} is {'omitted' if value is None else 'a sequence'}")
@@ -99,9 +99,9 @@ class Call:
             self.refuse(f"attribute `{name}` is missing")
         return value
 
-    def graph(self, name: str) -> Graph:
+    def graph(self, name: str) -> OnnxGraph:
         graph = self.attribute(name)
-        if not isinstance(graph, Graph):
+        if not isinstance(graph, OnnxGraph):
             self.refuse(f"attribute `{name}` is not a graph")
         return graph
 

@@ -1,7 +1,7 @@
 """Graphs of ONNX as frozen data: nodes, attributes, constants, functions and subgraphs.
 
 The protobuf messages are converted once, so that the importer works on Python values: tensors are NumPy arrays,
-subgraphs are `Graph`, strings are `str`.
+subgraphs are `OnnxGraph`, strings are `str`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def domain_of(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class ValueDeclaration:
     """A declared value: its name, kind and, for tensors, the element type and the sizes (None: of any rank)."""
 
     name: str
@@ -65,17 +65,17 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Graph:
+class OnnxGraph:
     """A graph: nodes in topological order, constants by name, declared inputs and outputs."""
 
     name: str
     nodes: tuple[Node, ...]
-    inputs: tuple[Declaration, ...]
-    outputs: tuple[Declaration, ...]
+    inputs: tuple[ValueDeclaration, ...]
+    outputs: tuple[ValueDeclaration, ...]
     constants: Mapping[str, Array] = field(default_factory=dict)
 
     @property
-    def free_inputs(self) -> tuple[Declaration, ...]:
+    def free_inputs(self) -> tuple[ValueDeclaration, ...]:
         """The inputs without a default value."""
         return tuple(declared for declared in self.inputs if declared.name not in self.constants)
 
@@ -97,7 +97,7 @@ class Function:
 class Model:
     """The main graph, the versions of the operator sets by domain, and functions by domain and name."""
 
-    graph: Graph
+    graph: OnnxGraph
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str], Function]
     producer: str = ""
@@ -121,10 +121,10 @@ def opsets_of(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
     return {domain_of(opset.domain): opset.version for opset in imports}
 
 
-def graph_from_proto(proto: onnx.GraphProto, folder: Path | None) -> Graph:
+def graph_from_proto(proto: onnx.GraphProto, folder: Path | None) -> OnnxGraph:
     if proto.sparse_initializer:
         raise ModelError(f"graph `{proto.name}` has sparse initializers, which are not supported")
-    return Graph(
+    return OnnxGraph(
         proto.name,
         tuple(_node(node, folder) for node in proto.node),
         tuple(map(declaration_from_proto, proto.input)),
@@ -145,14 +145,14 @@ def function_from_proto(proto: onnx.FunctionProto, folder: Path | None = None) -
     )
 
 
-def declaration_from_proto(proto: onnx.ValueInfoProto) -> Declaration:
+def declaration_from_proto(proto: onnx.ValueInfoProto) -> ValueDeclaration:
     kind = proto.type.WhichOneof("value") or "tensor_type"
     if kind != "tensor_type":
-        return Declaration(proto.name, kind.removesuffix("_type").removesuffix("_tensor"))
+        return ValueDeclaration(proto.name, kind.removesuffix("_type").removesuffix("_tensor"))
     tensor = proto.type.tensor_type
     if not tensor.HasField("shape"):
-        return Declaration(proto.name, "tensor", tensor.elem_type)
-    return Declaration(proto.name, "tensor", tensor.elem_type, tuple(map(_size, tensor.shape.dim)))
+        return ValueDeclaration(proto.name, "tensor", tensor.elem_type)
+    return ValueDeclaration(proto.name, "tensor", tensor.elem_type, tuple(map(_size, tensor.shape.dim)))
 
 
 def _size(dim: onnx.TensorShapeProto.Dimension) -> Size:

@@ -18,12 +18,12 @@ from onnx.reference import ReferenceEvaluator
 
 import ocannl as oc
 from ocannl.base.errors import OcannlError
-from ocannl_onnx.call import Call
+from ocannl_onnx.call import NodeCall
 from ocannl_onnx.element_types import element_type_of, element_type_of_array, precision_of
 from ocannl_onnx.errors import ModelError, NeedsConstant, UnsupportedModel
-from ocannl_onnx.graph import Function, Graph, Model, Node, Reference, domain_of, function_from_proto
+from ocannl_onnx.graph import Function, Model, Node, OnnxGraph, Reference, domain_of, function_from_proto
 from ocannl_onnx.registry import operators
-from ocannl_onnx.values import Array, Constant, Value, shape_of
+from ocannl_onnx.values import Array, StaticArray, Value, shape_of
 
 MAX_FOLDED_CELLS = 2**24  # of a result of nodes that are evaluated while importing
 MAX_CALLS = 200  # of functions within each other
@@ -31,7 +31,7 @@ RANDOM_OPERATORS = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ImportScope:
     """What the nodes of a graph may refer to: the operator sets, functions, and the attributes of the function."""
 
     opsets: Mapping[str, int]
@@ -43,7 +43,7 @@ class Scope:
 class GraphImporter:
     """Imports the nodes of one graph, in order. `outer` is the importer of the graph around a subgraph."""
 
-    def __init__(self, scope: Scope, outer: GraphImporter | None = None) -> None:
+    def __init__(self, scope: ImportScope, outer: GraphImporter | None = None) -> None:
         self.scope = scope
         self.values: dict[str, Value] = {}
         self._inputs_of: dict[str, frozenset[str]] = {}
@@ -75,7 +75,7 @@ class GraphImporter:
         for node in nodes:
             self._import(node)
 
-    def constant(self, call: Call, position: int) -> Array:
+    def constant(self, call: NodeCall, position: int) -> Array:
         """Raises: NeedsConstant, which names the inputs of the model that decide the value."""
         name = call.node.inputs[position]
         inputs = sorted(self.inputs_of(name))
@@ -84,11 +84,11 @@ class GraphImporter:
             f"{call.node}: sizes depend on `{name}`, {cause}: give constant values for these inputs", inputs
         )
 
-    def subgraph(self, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
+    def subgraph(self, graph: OnnxGraph, arguments: Sequence[Value]) -> list[Value]:
         """The outputs of a subgraph for the values of its inputs."""
         inner = GraphImporter(self.scope, self)
         for name, array in graph.constants.items():
-            inner.bind(name, Constant(array, name))
+            inner.bind(name, StaticArray(array, name))
         for declared, value in zip(graph.inputs, arguments, strict=False):
             inner.bind(declared.name, value)
         inner.run(graph.nodes)
@@ -101,7 +101,7 @@ class GraphImporter:
         node = self._bound(node)
         values = [self.lookup(name) if name else None for name in node.inputs]
         version = self.scope.opsets.get(node.domain, 1)
-        call = Call(node, version, values, self)
+        call = NodeCall(node, version, values, self)
         try:
             outputs = self._outputs(call)
         except (NeedsConstant, ModelError):
@@ -117,13 +117,13 @@ class GraphImporter:
 
     def _captured(self, node: Node) -> frozenset[str]:
         """The inputs of the model that subgraphs of a node depend on through values around them."""
-        graphs = [value for value in node.attributes.values() if isinstance(value, Graph)]
+        graphs = [value for value in node.attributes.values() if isinstance(value, OnnxGraph)]
         names = {name for graph in graphs for inner in graph.nodes for name in inner.inputs}
         return frozenset().union(*(self.inputs_of(name) for name in names))
 
     def _bound(self, node: Node) -> Node:
         """The node of a function with the values of the function's attributes; those without a value are absent."""
-        if not any(isinstance(value, Reference | Graph) for value in node.attributes.values()):
+        if not any(isinstance(value, Reference | OnnxGraph) for value in node.attributes.values()):
             return node
         attributes = {}
         for name, value in node.attributes.items():
@@ -134,7 +134,7 @@ class GraphImporter:
                 attributes[name] = value
         return replace(node, attributes=attributes)
 
-    def _outputs(self, call: Call) -> Sequence[Value]:
+    def _outputs(self, call: NodeCall) -> Sequence[Value]:
         node = call.node
         function = self.scope.functions.get((node.domain, node.operator))
         if function is not None:
@@ -153,13 +153,12 @@ class GraphImporter:
             raise UnsupportedModel("the operator is not supported")
         return self._call_function(call, body)
 
-    def _call_function(self, call: Call, function: Function) -> list[Value]:
+    def _call_function(self, call: NodeCall, function: Function) -> list[Value]:
         if self.scope.depth >= MAX_CALLS:
             raise ModelError(f"functions call each other more than {MAX_CALLS} deep, at {call.node}")
         opsets = {**self.scope.opsets, **function.opsets}
-        inner = GraphImporter(
-            Scope(opsets, self.scope.functions, {**function.defaults, **call.node.attributes}, self.scope.depth + 1)
-        )
+        attributes = {**function.defaults, **call.node.attributes}
+        inner = GraphImporter(ImportScope(opsets, self.scope.functions, attributes, self.scope.depth + 1))
         for n, name in enumerate(function.inputs):
             inputs = self.inputs_of(call.node.inputs[n]) if n < len(call.node.inputs) else frozenset()
             inner.bind(name, call.value(n), inputs)
@@ -167,16 +166,16 @@ class GraphImporter:
         return [inner.values.get(name) for name in function.outputs[: max(1, call.outputs)]]
 
 
-def _foldable(call: Call) -> bool:
+def _foldable(call: NodeCall) -> bool:
     """Whether all inputs are known, so that the node may be evaluated while importing."""
     node = call.node
-    if node.operator in RANDOM_OPERATORS or any(isinstance(value, Graph) for value in node.attributes.values()):
+    if node.operator in RANDOM_OPERATORS or any(isinstance(value, OnnxGraph) for value in node.attributes.values()):
         return False
     inputs = [value for value in call.values if value is not None]
-    return all(isinstance(value, Constant) for value in inputs)
+    return all(isinstance(value, StaticArray) for value in inputs)
 
 
-def _folded(call: Call) -> list[Value] | None:
+def _folded(call: NodeCall) -> list[Value] | None:
     """The outputs of a node with constant inputs; None when the reference implementation lacks or refuses it."""
     node = call.node
     arrays = [None if value is None else value.array for value in call.values]
@@ -190,10 +189,10 @@ def _folded(call: Call) -> list[Value] | None:
         return None
     if any(not isinstance(output, np.ndarray | np.generic) for output in outputs):
         return None
-    return [Constant(np.asarray(output), name) for output, name in zip(outputs, node.outputs, strict=False)]
+    return [StaticArray(np.asarray(output), name) for output, name in zip(outputs, node.outputs, strict=False)]
 
 
-def _large(call: Call) -> bool:
+def _large(call: NodeCall) -> bool:
     """Whether the result of a node may be too large for folding, though its inputs are small."""
     arrays = [value.array for value in call.values if value is not None]
     numbers = [np.prod(np.abs(array.astype(np.float64))) for array in arrays if array.dtype.kind in "iuf"]
@@ -219,7 +218,7 @@ def _evaluated(node: Node, version: int, arrays: Sequence[Array | None]) -> list
     return [next(results) if name else np.zeros(0) for name in node.outputs]
 
 
-def _typed(call: Call, output: int, value: Value) -> Value:
+def _typed(call: NodeCall, output: int, value: Value) -> Value:
     """An output in the element type that the definition of the operator declares, where its inputs decide it."""
     if not isinstance(value, oc.Tensor):
         return value
@@ -227,7 +226,7 @@ def _typed(call: Call, output: int, value: Value) -> Value:
     return value if declared is None or str(declared) == str(value.dtype) else oc.cast(value, declared)
 
 
-def declared_type(call: Call, output: int) -> Any | None:
+def declared_type(call: NodeCall, output: int) -> Any | None:
     """The data type of an output by the schema: fixed, or that of an input with the same type variable."""
     schema = schema_of(call.node.operator, call.node.domain, call.version)
     if schema is None or not schema.outputs:
@@ -259,7 +258,7 @@ def schema_of(operator: str, domain: str, version: int) -> Any | None:
         return None
 
 
-def _definition(call: Call) -> Function | None:
+def _definition(call: NodeCall) -> Function | None:
     """The body by which ONNX defines an operator as a function, for the types of the inputs; None without one."""
     node = call.node
     schema = schema_of(node.operator, node.domain, call.version)
@@ -281,7 +280,7 @@ def _definition(call: Call) -> Function | None:
     return replace(function, defaults={**decoded, **function.defaults}, opsets={"": call.version, **function.opsets})
 
 
-def _context_dependent_body(call: Call, schema: Any) -> onnx.FunctionProto:
+def _context_dependent_body(call: NodeCall, schema: Any) -> onnx.FunctionProto:
     types = [
         onnx.TypeProto()
         if value is None
@@ -302,7 +301,7 @@ def _context_dependent_body(call: Call, schema: Any) -> onnx.FunctionProto:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingOperator:
     """An operator that a model uses and the importer does not have, with the names of the nodes."""
 
     domain: str
@@ -316,7 +315,7 @@ class Missing:
         return f"{name}  {len(self.nodes)} node{'s' * (len(self.nodes) > 1)} ({names}): {self.reason}"
 
 
-def missing_operators(model: Model) -> list[Missing]:
+def missing_operators(model: Model) -> list[MissingOperator]:
     """All operators of a model, of its functions and subgraphs, that cannot be imported, in order of appearance."""
     nodes_of: dict[tuple[str, str], list[str]] = {}
 
@@ -325,14 +324,14 @@ def missing_operators(model: Model) -> list[Missing]:
             if not _is_importable(node, model, opsets):
                 nodes_of.setdefault((node.domain, node.operator), []).append(node.name or next(iter(node.outputs), ""))
             for value in node.attributes.values():
-                if isinstance(value, Graph):
+                if isinstance(value, OnnxGraph):
                     visit(value.nodes, opsets)
 
     visit(model.graph.nodes, model.opsets)
     for function in model.functions.values():
         visit(function.nodes, {**model.opsets, **function.opsets})
     return [
-        Missing(domain, operator, tuple(nodes), _reason(operator, domain))
+        MissingOperator(domain, operator, tuple(nodes), _reason(operator, domain))
         for (domain, operator), nodes in nodes_of.items()
     ]
 

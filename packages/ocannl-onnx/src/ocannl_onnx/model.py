@@ -14,10 +14,10 @@ import onnx
 import ocannl as oc
 from ocannl_onnx.element_types import precision_of
 from ocannl_onnx.errors import ModelError, NeedsConstant, UnsupportedModel
-from ocannl_onnx.graph import Declaration, Model
-from ocannl_onnx.importer import GraphImporter, Scope, missing_operators
+from ocannl_onnx.graph import Model, ValueDeclaration
+from ocannl_onnx.importer import GraphImporter, ImportScope, missing_operators
 from ocannl_onnx.model_file import read_model
-from ocannl_onnx.values import Array, Constant, Value, Weight, as_tensor, check_type, label
+from ocannl_onnx.values import Array, Initializer, StaticArray, Value, as_tensor, check_type, label
 
 Trainable = bool | Callable[[str], bool]
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -69,16 +69,16 @@ class ImportedModel:
 
     def _initializer(self, name: str, array: Array) -> Value:
         if str(array.dtype) not in _FLOATS or not self._is_trainable(name):
-            return Constant(array, name)
-        return Weight(array, name, lambda: _parameter(name, array))
+            return StaticArray(array, name)
+        return Initializer(array, name, lambda: _parameter(name, array))
 
     @property
     def parameters(self) -> dict[str, oc.Tensor]:
         """The parameters by the names of their initializers, in the order of the file."""
-        return {name: value.tensor for name, value in self._initializers.items() if isinstance(value, Weight)}
+        return {name: value.tensor for name, value in self._initializers.items() if isinstance(value, Initializer)}
 
     @property
-    def declared_inputs(self) -> tuple[Declaration, ...]:
+    def declared_inputs(self) -> tuple[ValueDeclaration, ...]:
         return self.model.graph.free_inputs
 
     @property
@@ -103,7 +103,7 @@ class ImportedModel:
         return {
             name: as_tensor(value)
             for name, value in self._built().items()
-            if isinstance(value, oc.Tensor | Weight) or name in self.output_names
+            if isinstance(value, oc.Tensor | Initializer) or name in self.output_names
         }
 
     def __call__(self, *tensors: Any, **named: Any) -> Any:
@@ -129,8 +129,8 @@ class ImportedModel:
         return arguments
 
     def imported(self, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
-        """The values of the main graph for values of its inputs: tensors, or `Constant` where sizes depend on them."""
-        importer = GraphImporter(Scope(self.model.opsets, self.model.functions))
+        """The values of the main graph for values of its inputs: tensors, or `StaticArray` where sizes depend on them."""
+        importer = GraphImporter(ImportScope(self.model.opsets, self.model.functions))
         for name, value in self._initializers.items():
             importer.bind(name, value)
         for name, value in inputs.items():
@@ -146,7 +146,7 @@ class ImportedModel:
             self._values = self.imported(self._inputs)
         return self._values
 
-    def _placeholder(self, declared: Declaration) -> oc.Tensor:
+    def _placeholder(self, declared: ValueDeclaration) -> oc.Tensor:
         if declared.kind != "tensor" or declared.sizes is None:
             raise ModelError(f"the input `{declared.name}` has no declared rank: call the model with tensors")
         dims = []
@@ -190,7 +190,7 @@ Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Compiled:
+class _CompiledModel:
     """A routine for inputs of some sizes, types and constants; results are tensors, or structures of them."""
 
     routine: oc.Routine | None
@@ -209,7 +209,7 @@ class ModelFunction:
             raise oc.CodeError(f"`limit` is the number of routines to keep, at least 1, not {limit}")
         self.model, self.ctx, self.limit = model, ctx, limit
         self._constants: set[str] = set()
-        self._compiled: OrderedDict[Key, _Compiled] = OrderedDict()
+        self._compiled: OrderedDict[Key, _CompiledModel] = OrderedDict()
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
         """The outputs as NumPy arrays: one, or a tuple of several."""
@@ -233,9 +233,9 @@ class ModelFunction:
     def _array(self, value: Value) -> Any:
         if isinstance(value, list):
             return [self._array(item) for item in value]
-        return value if value is None else value.array if isinstance(value, Constant) else self.ctx.get(value)
+        return value if value is None else value.array if isinstance(value, StaticArray) else self.ctx.get(value)
 
-    def _routine(self, inputs: Mapping[str, Any]) -> _Compiled:
+    def _routine(self, inputs: Mapping[str, Any]) -> _CompiledModel:
         while True:
             key = tuple(self._key(name, value) for name, value in sorted(inputs.items()))
             if key in self._compiled:
@@ -263,16 +263,16 @@ class ModelFunction:
             return name, value.shape, str(value.dtype), content
         return name, value.shape, str(value.dtype)
 
-    def _compile(self, inputs: Mapping[str, Any]) -> _Compiled:
+    def _compile(self, inputs: Mapping[str, Any]) -> _CompiledModel:
         values: dict[str, Value] = {}
         operands: dict[str, oc.Tensor] = {}
         for name, value in inputs.items():
             if value is None:
                 values[name] = None
             elif isinstance(value, list):
-                values[name] = [Constant(np.asarray(item), name) for item in value]
+                values[name] = [StaticArray(np.asarray(item), name) for item in value]
             elif name in self._constants or not _is_data(value):
-                values[name] = Constant(value, name)
+                values[name] = StaticArray(value, name)
             else:
                 element_type = int(onnx.helper.np_dtype_to_tensor_dtype(value.dtype))
                 values[name] = operands[name] = placeholder(name, value.shape, element_type)
@@ -281,17 +281,17 @@ class ModelFunction:
             results = [self._result(imported[name]) for name in self.model.output_names]
         tensors = [t for value in results for t in _tensors(value)]
         if not tensors:
-            return _Compiled(None, {}, results)
+            return _CompiledModel(None, {}, results)
         code = oc.forward(*tensors)
         for tensor in tensors:
             self.ctx.init(tensor)
         used = self.ctx.compile(code, name=self.model.label)
-        return _Compiled(used, operands, results)
+        return _CompiledModel(used, operands, results)
 
     def _result(self, value: Value) -> Value:
         if isinstance(value, list):
             return [self._result(item) for item in value]
-        if value is None or isinstance(value, Constant):
+        if value is None or isinstance(value, StaticArray):
             return value
         return oc.id(as_tensor(value))
 

@@ -15,17 +15,17 @@ from typing import Any
 
 import onnx
 
-from ocannl_onnx.call import Call
+from ocannl_onnx.call import NodeCall
 from ocannl_onnx.graph import domain_of
 
-Build = Callable[[Call], Any]
+Build = Callable[[NodeCall], Any]
 """Builds the outputs of a node: a value, or a tuple of values for operators with several outputs."""
 
 GROUP = "ocannl_onnx.operators"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OperatorRow:
     """How an operator is imported.
 
     `spelling` is the expression of ocannl that it becomes; `restrictions` are the cases that are refused.
@@ -51,7 +51,7 @@ class Row:
         }))
 
 
-_ROWS: dict[tuple[str, str], Row] = {}
+_ROWS: dict[tuple[str, str], OperatorRow] = {}
 
 
 def operator(
@@ -66,14 +66,14 @@ def operator(
 
     def register(build: Build) -> Build:
         for name in names:
-            _ROWS[domain_of(domain), name] = Row(domain_of(domain), name, build, spelling, restrictions)
+            _ROWS[domain_of(domain), name] = OperatorRow(domain_of(domain), name, build, spelling, restrictions)
         return build
 
     return register
 
 
 @cache
-def operators() -> Mapping[tuple[str, str], Row]:
+def operators() -> Mapping[tuple[str, str], OperatorRow]:
     """All rows by domain and operator, those of other distributions included; theirs take precedence."""
     package = importlib.import_module(f"{__package__}.operators")
     for module in pkgutil.iter_modules(package.__path__):

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(slots=True, eq=False)
-class Constant:
+class StaticArray:
     """An array that is known while importing: it may decide sizes, and becomes data when a tensor is needed."""
 
     array: Array
@@ -36,7 +36,7 @@ class Constant:
 
 
 @dataclass(slots=True, eq=False)
-class Weight:
+class Initializer:
     """A floating-point initializer: a parameter, created when an operator uses it as a tensor."""
 
     array: Array
@@ -52,20 +52,20 @@ class Weight:
 
 
 Value = Any
-"""`oc.Tensor`, `Constant`, `Weight`, a list of values, or None."""
+"""`oc.Tensor`, `StaticArray`, `Initializer`, a list of values, or None."""
 
 
 def as_tensor(value: Value) -> oc.Tensor:
-    return value.tensor if isinstance(value, Constant | Weight) else value
+    return value.tensor if isinstance(value, StaticArray | Initializer) else value
 
 
 def static_array(value: Value) -> Array | None:
     """The values of a constant or of the initial value of a weight, or None."""
-    return value.array if isinstance(value, Constant | Weight) else None
+    return value.array if isinstance(value, StaticArray | Initializer) else None
 
 
 def shape_of(value: Value) -> tuple[int, ...]:
-    return tuple(value.array.shape) if isinstance(value, Constant | Weight) else tuple(value.dims)
+    return tuple(value.array.shape) if isinstance(value, StaticArray | Initializer) else tuple(value.dims)
 
 
 def check_type(element_type: int, name: str) -> None:

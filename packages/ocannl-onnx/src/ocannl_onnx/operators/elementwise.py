@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import ocannl as oc
-from ocannl_onnx.call import Call
+from ocannl_onnx.call import NodeCall
 from ocannl_onnx.element_types import element_name, element_type_of_array, precision_of
 from ocannl_onnx.registry import operator
 
@@ -75,7 +75,7 @@ VARIADIC: dict[str, tuple[str, Callable[[oc.Tensor, oc.Tensor], oc.Tensor]]] = {
     "Min": ("oc.minimum(x, y)", oc.minimum),
 }
 
-ACTIVATIONS: dict[str, tuple[str, Callable[[oc.Tensor, Call], oc.Tensor]]] = {
+ACTIVATIONS: dict[str, tuple[str, Callable[[oc.Tensor, NodeCall], oc.Tensor]]] = {
     "Celu": ("oc.celu(x, alpha=)", lambda x, call: oc.celu(x, alpha=call.attribute("alpha", 1.0))),
     "Elu": ("oc.elu(x, alpha=)", lambda x, call: oc.elu(x, alpha=call.attribute("alpha", 1.0))),
     "LeakyRelu": (
@@ -115,19 +115,19 @@ def _inverted(x: oc.Tensor) -> oc.Tensor:
     return oc.bitwise_xor(x, oc.tensor(np.array(-1).astype(x.dtype.numpy)))
 
 
-def _unary(function: Callable[[oc.Tensor], oc.Tensor]) -> Callable[[Call], oc.Tensor]:
+def _unary(function: Callable[[oc.Tensor], oc.Tensor]) -> Callable[[NodeCall], oc.Tensor]:
     return lambda call: function(call.tensor(0))
 
 
-def _binary(function: Callable[[oc.Tensor, oc.Tensor], oc.Tensor]) -> Callable[[Call], oc.Tensor]:
+def _binary(function: Callable[[oc.Tensor, oc.Tensor], oc.Tensor]) -> Callable[[NodeCall], oc.Tensor]:
     return lambda call: function(call.tensor(0), call.tensor(1))
 
 
-def _variadic(function: Callable[[oc.Tensor, oc.Tensor], oc.Tensor]) -> Callable[[Call], oc.Tensor]:
+def _variadic(function: Callable[[oc.Tensor, oc.Tensor], oc.Tensor]) -> Callable[[NodeCall], oc.Tensor]:
     return lambda call: reduce(function, call.tensors())
 
 
-def _activation(function: Callable[[oc.Tensor, Call], oc.Tensor]) -> Callable[[Call], oc.Tensor]:
+def _activation(function: Callable[[oc.Tensor, NodeCall], oc.Tensor]) -> Callable[[NodeCall], oc.Tensor]:
     return lambda call: function(call.tensor(0), call)
 
 
@@ -146,7 +146,7 @@ def is_integer(x: oc.Tensor) -> bool:
 
 
 @operator("Div", spelling="x / y; of integers the quotient rounded towards zero")
-def div(call: Call) -> oc.Tensor:
+def div(call: NodeCall) -> oc.Tensor:
     x, y = call.tensor(0), call.tensor(1)
     if not is_integer(x):
         return x / y
@@ -154,18 +154,18 @@ def div(call: Call) -> oc.Tensor:
 
 
 @operator("Mean", spelling="(x + y + ...) / n")
-def mean(call: Call) -> oc.Tensor:
+def mean(call: NodeCall) -> oc.Tensor:
     return reduce(lambda x, y: x + y, call.tensors()) / len(call)
 
 
 @operator("Mod", spelling="oc.mod(x, y), or oc.fmod(x, y) with fmod=1")
-def mod(call: Call) -> oc.Tensor:
+def mod(call: NodeCall) -> oc.Tensor:
     function = oc.fmod if call.attribute("fmod", 0) else oc.mod
     return function(call.tensor(0), call.tensor(1))
 
 
 @operator("Pow", spelling="oc.pow(x, y)")
-def pow_(call: Call) -> oc.Tensor:
+def pow_(call: NodeCall) -> oc.Tensor:
     x = call.tensor(0)
     exponent = call.static(1)
     if exponent is not None and exponent.ndim == 0 and float(exponent) in (0.5, 1.0, 2.0, 3.0) and not is_integer(x):
@@ -177,13 +177,13 @@ def pow_(call: Call) -> oc.Tensor:
 
 
 @operator("BitShift", spelling="oc.left_shift(x, y) or oc.right_shift(x, y)")
-def bit_shift(call: Call) -> oc.Tensor:
+def bit_shift(call: NodeCall) -> oc.Tensor:
     function = oc.left_shift if call.attribute("direction") == "LEFT" else oc.right_shift
     return function(call.tensor(0), call.tensor(1))
 
 
 @operator("IsInf", spelling="oc.isinf(x)")
-def isinf(call: Call) -> oc.Tensor:
+def isinf(call: NodeCall) -> oc.Tensor:
     x = call.tensor(0)
     positive, negative = call.attribute("detect_positive", 1), call.attribute("detect_negative", 1)
     if positive and negative:
@@ -194,7 +194,7 @@ def isinf(call: Call) -> oc.Tensor:
 
 
 @operator("Clip", spelling="oc.clip(x, low, high)")
-def clip(call: Call) -> oc.Tensor:
+def clip(call: NodeCall) -> oc.Tensor:
     x = call.tensor(0)
     low = call.optional(1) if call.version >= 11 else call.attribute("min", None)
     high = call.optional(2) if call.version >= 11 else call.attribute("max", None)
@@ -204,22 +204,22 @@ def clip(call: Call) -> oc.Tensor:
 
 
 @operator("Where", spelling="oc.where(condition, x, y)")
-def where(call: Call) -> oc.Tensor:
+def where(call: NodeCall) -> oc.Tensor:
     return oc.where(call.tensor(0), call.tensor(1), call.tensor(2))
 
 
 @operator("Cast", spelling="oc.cast(x, dtype)", restrictions=("types that ocannl does not have",))
-def cast(call: Call) -> oc.Tensor:
+def cast(call: NodeCall) -> oc.Tensor:
     return _cast(call, call.attribute("to"))
 
 
 @operator("CastLike", spelling="oc.cast(x, y.dtype)", restrictions=("types that ocannl does not have",))
-def cast_like(call: Call) -> oc.Tensor:
+def cast_like(call: NodeCall) -> oc.Tensor:
     like = call.static(1)
     return _cast(call, element_type_of_array(like)) if like is not None else oc.cast(call.tensor(0), call.dtype(1))
 
 
-def _cast(call: Call, element_type: int) -> oc.Tensor:
+def _cast(call: NodeCall, element_type: int) -> oc.Tensor:
     target: Any = precision_of(element_type)
     call.require(target is not None, f"the type {element_name(element_type)}")
     x = call.tensor(0)

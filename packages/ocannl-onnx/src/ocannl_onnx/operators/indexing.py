@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import ocannl as oc
-from ocannl_onnx.call import Call
+from ocannl_onnx.call import NodeCall
 from ocannl_onnx.layout import along, concatenated, expanded, reshaped, sliced, taken
 from ocannl_onnx.registry import operator
 from ocannl_onnx.values import Value
@@ -23,7 +23,7 @@ def from_left(ids: oc.Tensor, size: int | oc.Tensor) -> oc.Tensor:
 
 
 @operator("Gather", spelling="oc.take(x, ids)", restrictions=("indices out of range give 0",))
-def gather(call: Call) -> Value:
+def gather(call: NodeCall) -> Value:
     x, axis = call.tensor(0), call.axis(0)
     indices = call.static(1)
     if indices is not None and indices.size == 1:
@@ -32,7 +32,7 @@ def gather(call: Call) -> Value:
     return taken(x, ids if ids is not None else from_left(call.tensor(1), x.dims[axis]), axis)
 
 
-def _part(call: Call, x: oc.Tensor, axis: int, index: int, dims: tuple[int, ...]) -> oc.Tensor:
+def _part(call: NodeCall, x: oc.Tensor, axis: int, index: int, dims: tuple[int, ...]) -> oc.Tensor:
     call.require(-x.dims[axis] <= index < x.dims[axis], f"index {index} of an axis of {x.dims[axis]}")
     index %= x.dims[axis]
     part = sliced(x, axis, index, index + 1)
@@ -40,7 +40,7 @@ def _part(call: Call, x: oc.Tensor, axis: int, index: int, dims: tuple[int, ...]
 
 
 @operator("GatherElements", spelling="oc.take_along_axis(x, ids, spec)")
-def gather_elements(call: Call) -> Value:
+def gather_elements(call: NodeCall) -> Value:
     x, axis = call.tensor(0), call.axis(0)
     ids = from_left(call.tensor(1), x.dims[axis])
     x = _cropped(x, ids.dims, axis)
@@ -61,7 +61,7 @@ def tuples(ids: oc.Tensor, dims: tuple[int, ...]) -> oc.Tensor:
 
 
 @operator("GatherND", spelling="oc.gather_nd(x, ids)")
-def gather_nd(call: Call) -> Value:
+def gather_nd(call: NodeCall) -> Value:
     x, ids = call.tensor(0), call.tensor(1)
     batch = call.attribute("batch_dims", 0)
     ids = tuples(ids, x.dims[batch:])
@@ -87,7 +87,7 @@ def _with_batch(ids: oc.Tensor, batch: int) -> oc.Tensor:
 
 
 @operator("ScatterElements", "Scatter", spelling="oc.put_along_axis(x, ids, values, spec, mode=)")
-def scatter_elements(call: Call) -> Value:
+def scatter_elements(call: NodeCall) -> Value:
     x, ids, values, axis = call.tensor(0), call.tensor(1), call.tensor(2), call.axis(0)
     ids = from_left(ids, x.dims[axis])
     mode = MODES[call.attribute("reduction", "none")]
@@ -108,13 +108,13 @@ def _cell_indices(ids: oc.Tensor, axis: int) -> oc.Tensor:
 
 
 @operator("ScatterND", spelling="oc.scatter_nd(x, ids, values, mode=)")
-def scatter_nd(call: Call) -> Value:
+def scatter_nd(call: NodeCall) -> Value:
     x, ids, values = call.tensor(0), call.tensor(1), call.tensor(2)
     return oc.scatter_nd(x, tuples(ids, x.dims), values, mode=MODES[call.attribute("reduction", "none")])
 
 
 @operator("Compress", spelling="oc.take, with positions known while importing")
-def compress(call: Call) -> Value:
+def compress(call: NodeCall) -> Value:
     x = call.tensor(0)
     condition = call.constant(1).reshape(-1)
     if "axis" not in call.node.attributes:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import ocannl as oc
-from ocannl_onnx.call import Call
+from ocannl_onnx.call import NodeCall
 from ocannl_onnx.layout import axis_names, expanded, reshaped, row
 from ocannl_onnx.registry import operator
 from ocannl_onnx.values import Value
@@ -36,12 +36,12 @@ def _batch_row(dims: Sequence[int], batch: Sequence[int], names: Sequence[str]) 
 
 
 @operator("MatMul", spelling='oc.einsum("...,m,k; ...,k,n => ...,m,n", x, y)')
-def matmul_(call: Call) -> Value:
+def matmul_(call: NodeCall) -> Value:
     return matmul(call.tensor(0), call.tensor(1))
 
 
 @operator("Gemm", spelling='alpha * oc.einsum("m,k; k,n => m,n", a, b) + beta * c')
-def gemm(call: Call) -> Value:
+def gemm(call: NodeCall) -> Value:
     a, b = call.tensor(0), call.tensor(1)
     spec_a = "k,m" if call.attribute("transA", 0) else "m,k"
     spec_b = "n,k" if call.attribute("transB", 0) else "k,n"
@@ -55,7 +55,7 @@ def gemm(call: Call) -> Value:
 
 
 @operator("Einsum", spelling="oc.einsum")
-def einsum(call: Call) -> Value:
+def einsum(call: NodeCall) -> Value:
     equation = call.attribute("equation").replace(" ", "")
     operands = call.tensors()
     left, arrow, right = equation.partition("->")
@@ -112,5 +112,5 @@ def _diagonal(axes: Sequence[str], x: oc.Tensor) -> tuple[list[str], oc.Tensor]:
 
 
 @operator("Det", spelling="oc.linalg.det(x)")
-def det(call: Call) -> Value:
+def det(call: NodeCall) -> Value:
     return oc.linalg.det(call.tensor(0))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 import ocannl as oc
-from ocannl_onnx.call import Call
+from ocannl_onnx.call import NodeCall
 from ocannl_onnx.layout import along, padded, reduced, reshaped, sliced
 from ocannl_onnx.registry import operator
 from ocannl_onnx.values import Value
@@ -57,8 +57,8 @@ def _kept(spec: str) -> str:
     return f"{operand}=> {', '.join(name if name in names else '0' for name in axes)},"
 
 
-def _reduction(reduce: Reduce) -> Callable[[Call], oc.Tensor]:
-    def build(call: Call) -> oc.Tensor:
+def _reduction(reduce: Reduce) -> Callable[[NodeCall], oc.Tensor]:
+    def build(call: NodeCall) -> oc.Tensor:
         x = call.tensor(0)
         axes = call.axes()
         if not axes:
@@ -70,7 +70,7 @@ def _reduction(reduce: Reduce) -> Callable[[Call], oc.Tensor]:
     return build
 
 
-def _noop(call: Call, x: oc.Tensor) -> oc.Tensor:
+def _noop(call: NodeCall, x: oc.Tensor) -> oc.Tensor:
     """The reduction over no axes: each cell by itself."""
     match call.node.operator:
         case "ReduceL1" | "ReduceL2":
@@ -87,7 +87,7 @@ for name, (spelling, reduce) in REDUCTIONS.items():
     operator(name, spelling=spelling)(_reduction(reduce))
 
 
-def _along(call: Call, x: oc.Tensor, default: int) -> tuple[oc.Tensor, str]:
+def _along(call: NodeCall, x: oc.Tensor, default: int) -> tuple[oc.Tensor, str]:
     """The operand and the spec of a softmax; before version 13 it is over all axes from `axis` on, merged."""
     if call.version >= 13:
         return x, along(len(x.dims), call.axis(-1))
@@ -112,8 +112,8 @@ def _hardmax(x: oc.Tensor, spec: str) -> oc.Tensor:
     return oc.cast(oc.eq(reshaped(ids, dims), positions), x.dtype)
 
 
-def _softmax(function: Callable[[oc.Tensor, str], oc.Tensor]) -> Callable[[Call], oc.Tensor]:
-    def build(call: Call) -> oc.Tensor:
+def _softmax(function: Callable[[oc.Tensor, str], oc.Tensor]) -> Callable[[NodeCall], oc.Tensor]:
+    def build(call: NodeCall) -> oc.Tensor:
         x = call.tensor(0)
         operand, spec = _along(call, x, 1)
         return reshaped(function(operand, spec), x.dims)
@@ -125,8 +125,8 @@ for name, (spelling, softmax) in SOFTMAX.items():
     operator(name, spelling=spelling)(_softmax(softmax))
 
 
-def _argument(name: str) -> Callable[[Call], Value]:
-    def build(call: Call) -> Value:
+def _argument(name: str) -> Callable[[NodeCall], Value]:
+    def build(call: NodeCall) -> Value:
         x, axis = call.tensor(0), call.axis(0)
         spec = along(len(x.dims), axis)
         search = getattr(oc, name)
@@ -145,8 +145,8 @@ operator("ArgMax", spelling="oc.argmax(x, spec)")(_argument("argmax"))
 operator("ArgMin", spelling="oc.argmin(x, spec)")(_argument("argmin"))
 
 
-def _scan(function: Callable[[oc.Tensor, str], oc.Tensor], neutral: float) -> Callable[[Call], oc.Tensor]:
-    def build(call: Call) -> oc.Tensor:
+def _scan(function: Callable[[oc.Tensor, str], oc.Tensor], neutral: float) -> Callable[[NodeCall], oc.Tensor]:
+    def build(call: NodeCall) -> oc.Tensor:
         x = call.tensor(0)
         axis = call.position(int(call.constant(1).reshape(())), len(x.dims))
         spec = along(len(x.dims), axis)
@@ -164,7 +164,7 @@ operator("CumProd", spelling="oc.cumprod(x, spec)")(_scan(oc.cumprod, 1.0))
 
 
 @operator("TopK", spelling="oc.topk(x, k, spec, largest=)")
-def top_k(call: Call) -> tuple[Value, Value]:
+def top_k(call: NodeCall) -> tuple[Value, Value]:
     x, axis = call.tensor(0), call.axis(-1)
     k = call.attribute("k") if call.version < 10 else int(np.asarray(call.constant(1)).reshape(-1)[0])
     values, ids = oc.topk(x, k, along(len(x.dims), axis), largest=bool(call.attribute("largest", 1)))

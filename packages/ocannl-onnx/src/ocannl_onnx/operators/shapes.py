@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import ocannl as oc
-from ocannl_onnx.call import Call
+from ocannl_onnx.call import NodeCall
 from ocannl_onnx.element_types import element_type_of_array, precision_of
 from ocannl_onnx.layout import (
     along,
@@ -25,7 +25,7 @@ from ocannl_onnx.layout import (
     unsqueezed,
 )
 from ocannl_onnx.registry import operator
-from ocannl_onnx.values import Constant, Value
+from ocannl_onnx.values import StaticArray, Value
 
 CONSTANT_ATTRIBUTES = {
     "value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64,
@@ -35,18 +35,18 @@ MODES = {"constant": "constant", "edge": "edge", "reflect": "reflect", "wrap": "
 
 
 @operator("Constant", spelling="an array", restrictions=("sparse values",))
-def constant(call: Call) -> Value:
+def constant(call: NodeCall) -> Value:
     attributes = call.node.attributes
     if "value" in attributes:
-        return Constant(attributes["value"], call.node.outputs[0])
+        return StaticArray(attributes["value"], call.node.outputs[0])
     for name, dtype in CONSTANT_ATTRIBUTES.items():
         if name in attributes:
-            return Constant(np.asarray(attributes[name], dtype), call.node.outputs[0])
+            return StaticArray(np.asarray(attributes[name], dtype), call.node.outputs[0])
     call.refuse("sparse values")
 
 
 @operator("ConstantOfShape", spelling="oc.full(value, ...)")
-def constant_of_shape(call: Call) -> Value:
+def constant_of_shape(call: NodeCall) -> Value:
     value = np.asarray(call.attribute("value", np.zeros(1, np.float32))).reshape(())
     dims = call.integers(0)
     dtype: Any = precision_of(element_type_of_array(value))
@@ -55,19 +55,19 @@ def constant_of_shape(call: Call) -> Value:
 
 
 @operator("Shape", spelling="x.dims, known while importing")
-def shape(call: Call) -> Value:
+def shape(call: NodeCall) -> Value:
     dims = call.shape(0)
     bounds = slice(call.attribute("start", 0), call.attribute("end", len(dims)))
-    return Constant(np.array(dims[bounds], np.int64), call.node.outputs[0])
+    return StaticArray(np.array(dims[bounds], np.int64), call.node.outputs[0])
 
 
 @operator("Size", spelling="math.prod(x.dims), known while importing")
-def size(call: Call) -> Value:
-    return Constant(np.array(math.prod(call.shape(0)), np.int64), call.node.outputs[0])
+def size(call: NodeCall) -> Value:
+    return StaticArray(np.array(math.prod(call.shape(0)), np.int64), call.node.outputs[0])
 
 
 @operator("Reshape", spelling="oc.einsum, with axes merged and split")
-def reshape(call: Call) -> Value:
+def reshape(call: NodeCall) -> Value:
     x = call.tensor(0)
     dims = call.integers(1)
     if not call.attribute("allowzero", 0):
@@ -81,7 +81,7 @@ def reshape(call: Call) -> Value:
 
 
 @operator("Flatten", spelling="oc.einsum, with axes merged")
-def flatten(call: Call) -> Value:
+def flatten(call: NodeCall) -> Value:
     x = call.tensor(0)
     axis = call.attribute("axis", 1)
     axis = axis + len(x.dims) if axis < 0 else axis
@@ -89,7 +89,7 @@ def flatten(call: Call) -> Value:
 
 
 @operator("Squeeze", spelling='oc.einsum("a,0,b => a,b", x)')
-def squeeze(call: Call) -> Value:
+def squeeze(call: NodeCall) -> Value:
     x = call.tensor(0)
     axes = call.axes(default=[n for n, size in enumerate(x.dims) if size == 1]) or []
     call.require(all(x.dims[axis] == 1 for axis in axes), f"axes {axes} of {x.dims}")
@@ -97,7 +97,7 @@ def squeeze(call: Call) -> Value:
 
 
 @operator("Unsqueeze", spelling='oc.einsum("a,b => a,0,b", x)')
-def unsqueeze(call: Call) -> Value:
+def unsqueeze(call: NodeCall) -> Value:
     x = call.tensor(0)
     axes = call.attribute("axes") if call.version < 13 else call.integers(1)
     rank = len(x.dims) + len(axes)
@@ -105,24 +105,24 @@ def unsqueeze(call: Call) -> Value:
 
 
 @operator("Transpose", spelling='oc.einsum("a,b => b,a", x)')
-def transpose(call: Call) -> Value:
+def transpose(call: NodeCall) -> Value:
     x = call.tensor(0)
     return transposed(x, call.attribute("perm", tuple(reversed(range(len(x.dims))))))
 
 
 @operator("Expand", spelling="oc.einsum, with sizes of new axes")
-def expand(call: Call) -> Value:
+def expand(call: NodeCall) -> Value:
     x = call.tensor(0)
     return expanded(x, np.broadcast_shapes(x.dims, tuple(call.integers(1))))
 
 
 @operator("Concat", spelling='oc.concat("a; b => a^b", x, y)')
-def concat(call: Call) -> Value:
+def concat(call: NodeCall) -> Value:
     return concatenated(call.tensors(), call.axis())
 
 
 @operator("Split", spelling="oc.concat, with a part of the axis")
-def split(call: Call) -> tuple[Value, ...]:
+def split(call: NodeCall) -> tuple[Value, ...]:
     x = call.tensor(0)
     axis, length = call.axis(0), x.dims[call.axis(0)]
     parts = call.attribute("num_outputs", call.outputs)
@@ -141,7 +141,7 @@ def split_parts(x: oc.Tensor, axis: int, sizes: Sequence[int]) -> tuple[oc.Tenso
 
 
 @operator("Slice", spelling="oc.concat and strides in oc.einsum")
-def slice_(call: Call) -> Value:
+def slice_(call: NodeCall) -> Value:
     x = call.tensor(0)
     if call.version < 10:
         starts, ends = call.attribute("starts"), call.attribute("ends")
@@ -158,7 +158,7 @@ def slice_(call: Call) -> Value:
 
 
 @operator("Pad", spelling="oc.pad(x, widths, mode=)")
-def pad(call: Call) -> Value:
+def pad(call: NodeCall) -> Value:
     x = call.tensor(0)
     pads = list(call.attribute("pads")) if call.version < 11 else call.integers(1)
     mode = call.attribute("mode", "constant")
@@ -189,7 +189,7 @@ def _padded_axis(x: oc.Tensor, axis: int, before: int, after: int, mode: str, va
 
 
 @operator("Tile", spelling="oc.tile(x, times)")
-def tile(call: Call) -> Value:
+def tile(call: NodeCall) -> Value:
     x = call.tensor(0)
     times = call.integers(1)
     if call.version < 6:
@@ -203,7 +203,7 @@ def tile(call: Call) -> Value:
 
 
 @operator("DepthToSpace", spelling="oc.einsum, with axes split and merged")
-def depth_to_space(call: Call) -> Value:
+def depth_to_space(call: NodeCall) -> Value:
     x, block = call.tensor(0), call.attribute("blocksize")
     n, c, h, w = x.dims
     if call.attribute("mode", "DCR") == "DCR":
@@ -214,7 +214,7 @@ def depth_to_space(call: Call) -> Value:
 
 
 @operator("SpaceToDepth", spelling="oc.einsum, with axes split and merged")
-def space_to_depth(call: Call) -> Value:
+def space_to_depth(call: NodeCall) -> Value:
     x, block = call.tensor(0), call.attribute("blocksize")
     n, c, h, w = x.dims
     x = reshaped(x, (n, c, h // block, block, w // block, block))
@@ -223,20 +223,20 @@ def space_to_depth(call: Call) -> Value:
 
 
 @operator("Range", spelling="an array, or start + oc.iota(n) * step")
-def range_(call: Call) -> Value:
+def range_(call: NodeCall) -> Value:
     numbers: list[Any] = [call.constant(n).reshape(()) for n in range(3)]
-    return Constant(np.arange(*numbers, dtype=numbers[0].dtype), call.node.outputs[0])
+    return StaticArray(np.arange(*numbers, dtype=numbers[0].dtype), call.node.outputs[0])
 
 
 @operator("EyeLike", spelling="oc.eq of positions")
-def eye_like(call: Call) -> Value:
+def eye_like(call: NodeCall) -> Value:
     rows, columns = call.shape(0)
     dtype: Any = precision_of(call.attribute("dtype")) if "dtype" in call.node.attributes else call.dtype(0)
-    return Constant(np.eye(rows, columns, call.attribute("k", 0)).astype(dtype.numpy), call.node.outputs[0])
+    return StaticArray(np.eye(rows, columns, call.attribute("k", 0)).astype(dtype.numpy), call.node.outputs[0])
 
 
 @operator("Trilu", spelling="oc.where of positions")
-def trilu(call: Call) -> Value:
+def trilu(call: NodeCall) -> Value:
     x = call.tensor(0)
     k = int(call.constant(1).reshape(())) if call.has(1) else 0
     rows, columns = x.dims[-2:]
@@ -248,12 +248,12 @@ def trilu(call: Call) -> Value:
 
 
 @operator("Identity", spelling="x")
-def identity(call: Call) -> Value:
+def identity(call: NodeCall) -> Value:
     return call.value(0)
 
 
 @operator("OneHot", spelling="oc.where(oc.eq(ids, oc.iota(n)), on, off)")
-def one_hot(call: Call) -> Value:
+def one_hot(call: NodeCall) -> Value:
     ids, depth, values = call.tensor(0), int(call.constant(1).reshape(-1)[0]), call.tensor(2)
     rank = len(ids.dims) + 1
     axis = call.position(call.attribute("axis", -1), rank)
@@ -265,7 +265,7 @@ def one_hot(call: Call) -> Value:
 
 
 @operator("ReverseSequence", spelling="oc.take_along_axis with reversed positions")
-def reverse_sequence(call: Call) -> Value:
+def reverse_sequence(call: NodeCall) -> Value:
     x, lengths = call.tensor(0), call.tensor(1)
     batch, time = call.attribute("batch_axis", 1), call.attribute("time_axis", 0)
     rank = len(x.dims)
