@@ -129,7 +129,7 @@ class ImportedModel:
         return arguments
 
     def imported(self, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
-        """The values of the main graph for values of its inputs: tensors, or static arrays where sizes depend on them."""
+        """The values of the main graph for its inputs: tensors, or static arrays where sizes depend on them."""
         importer = GraphImporter(ImportScope(self.model.opsets, self.model.functions))
         for name, value in self._initializers.items():
             importer.bind(name, value)
