@@ -15,6 +15,7 @@ from typing import Any as _Any
 
 from ocannl.backend.registry import backends as backends
 from ocannl.base import errors as _errors
+from ocannl.base import extensions as _extensions
 from ocannl.base import spelling as _spelling
 from ocannl.base.config import settings as settings
 from ocannl.base.config import use_backend as use_backend
@@ -68,6 +69,9 @@ else:
         if name not in _LAZY:
             if name.startswith("__"):
                 raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
+            extension = _extensions.load(name)
+            if extension is not None:
+                return extension
             raise _spelling.unknown_name("ocannl", name, __dir__, _spelling.MODULE)
         module = importlib.import_module(_LAZY[name] or f"ocannl.{name}")
         value = getattr(module, name) if _LAZY[name] else module

@@ -6,7 +6,8 @@ known. Operators without a row are replaced by their definition as a function, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -18,12 +19,13 @@ from onnx.reference import ReferenceEvaluator
 
 import ocannl as oc
 from ocannl.base.errors import OcannlError
+from ocannl.lang.core.context_vars import UserCall, block_path, enclosing_call
 from ocannl_onnx.call import NodeCall
 from ocannl_onnx.element_types import element_type_of, element_type_of_array, precision_of
 from ocannl_onnx.errors import ModelError, NeedsConstant, UnsupportedModel
 from ocannl_onnx.graph import Function, Model, Node, OnnxGraph, Reference, domain_of, function_from_proto
-from ocannl_onnx.registry import operators
-from ocannl_onnx.values import Array, StaticArray, Value, shape_of
+from ocannl_onnx.registry import is_function, operators
+from ocannl_onnx.values import Array, StaticArray, Value, block_of, label, shape_of
 
 MAX_FOLDED_CELLS = 2**24  # of a result of nodes that are evaluated while importing
 MAX_CALLS = 200  # of functions within each other
@@ -103,7 +105,8 @@ class GraphImporter:
         version = self.scope.opsets.get(node.domain, 1)
         call = NodeCall(node, version, values, self)
         try:
-            outputs = self._outputs(call)
+            with _provenance(call):
+                outputs = self._outputs(call)
         except (NeedsConstant, ModelError):
             raise
         except UnsupportedModel as error:
@@ -113,6 +116,8 @@ class GraphImporter:
         inputs = frozenset().union(*(self.inputs_of(name) for name in node.inputs if name), self._captured(node))
         for name, value in zip(node.outputs, outputs, strict=False):
             if name:
+                if isinstance(value, oc.Tensor):
+                    value.rename_if_unnamed(label(name.rpartition("/")[2]))  # unless it is an input, passed on
                 self.bind(name, value, inputs)
 
     def _captured(self, node: Node) -> frozenset[str]:
@@ -164,6 +169,30 @@ class GraphImporter:
             inner.bind(name, call.value(n), inputs)
         inner.run(function.nodes)
         return [inner.values.get(name) for name in function.outputs[: max(1, call.outputs)]]
+
+
+@contextmanager
+def _provenance(call: NodeCall) -> Iterator[None]:
+    """Makes the operations of a node one call, in the block that the name of its first output states."""
+    scope = block_path.set(block_of(call.node.outputs[0] if call.node.outputs else call.node.name))
+    tensors = tuple(value for value in call.values if isinstance(value, oc.Tensor))
+    user_call = enclosing_call.set(enclosing_call.get() or UserCall(_function(call.node.operator), tensors, {}))
+    try:
+        yield
+    finally:
+        enclosing_call.reset(user_call)
+        block_path.reset(scope)
+
+
+@cache
+def _function(name: str) -> Callable[..., Any]:
+    """A function of this name, which calls are described by."""
+
+    def function(*tensors: oc.Tensor) -> None:
+        raise NotImplementedError
+
+    function.__name__ = label(name)
+    return function
 
 
 def _foldable(call: NodeCall) -> bool:
@@ -309,10 +338,13 @@ class MissingOperator:
     nodes: tuple[str, ...]
     reason: str
 
+    @property
+    def qualified_name(self) -> str:
+        return f"{self.domain}.{self.operator}" if self.domain else self.operator
+
     def __str__(self) -> str:
-        name = f"{self.domain}.{self.operator}" if self.domain else self.operator
         names = ", ".join(f"`{node}`" for node in self.nodes[:3]) + (", ..." if len(self.nodes) > 3 else "")
-        return f"{name}  {len(self.nodes)} node{'s' * (len(self.nodes) > 1)} ({names}): {self.reason}"
+        return f"{self.qualified_name}  {len(self.nodes)} node{'s' * (len(self.nodes) > 1)} ({names}): {self.reason}"
 
 
 def missing_operators(model: Model) -> list[MissingOperator]:
@@ -341,7 +373,7 @@ def _is_importable(node: Node, model: Model, opsets: Mapping[str, int]) -> bool:
     if key in model.functions or key in operators():
         return True
     schema = schema_of(node.operator, node.domain, opsets.get(node.domain, 1))
-    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+    return schema is not None and is_function(schema)
 
 
 def _reason(operator: str, domain: str) -> str:

@@ -49,6 +49,11 @@ def load(
     return ImportedModel(model, sizes or {}, trainable)
 
 
+def outputs_of_file(path: str | os.PathLike[str], sizes: Mapping[str, int]) -> list[oc.Tensor]:
+    """The outputs of the model in a file, for the command line."""
+    return list(load(path, sizes=sizes).outputs.values())
+
+
 class ImportedModel:
     """A model read from ONNX. Calling it with tensors, by position or name, builds its expression on them.
 
@@ -183,7 +188,9 @@ def _output(name: str, value: Value) -> oc.Tensor:
 
 def _parameter(name: str, array: Array) -> oc.Tensor:
     dims = list(array.shape)
-    return oc.param(label(name), np.ascontiguousarray(array), b=[], i=[], o=dims, dtype=str(array.dtype))
+    parameter = oc.param(label(name), np.ascontiguousarray(array), b=[], i=[], o=dims, dtype=str(array.dtype))
+    parameter.node.path = label(name)
+    return parameter
 
 
 Key = tuple[Any, ...]

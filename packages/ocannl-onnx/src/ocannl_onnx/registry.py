@@ -38,17 +38,32 @@ class OperatorRow:
     restrictions: tuple[str, ...] = ()
 
     @property
+    def name(self) -> str:
+        """The operator with its domain, if that is not the standard one."""
+        return f"{self.domain}.{self.operator}" if self.domain else self.operator
+
+    @property
     def versions(self) -> tuple[int, ...]:
         """The versions of the operator set in which ONNX defined or changed the operator."""
-        try:
-            newest = onnx.defs.get_schema(self.operator, self.domain)
-        except onnx.defs.SchemaError:
-            return ()
-        return tuple(sorted({
-            schema.since_version
-            for schema in onnx.defs.get_all_schemas_with_history()
-            if schema.name == newest.name and schema.domain == newest.domain
-        }))
+        return _versions().get((self.domain, self.operator), ())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as JSON."""
+        return {
+            "domain": self.domain,
+            "operator": self.operator,
+            "versions": list(self.versions),
+            "spelling": self.spelling,
+            "restrictions": list(self.restrictions),
+        }
+
+
+@cache
+def _versions() -> Mapping[tuple[str, str], tuple[int, ...]]:
+    versions: dict[tuple[str, str], list[int]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        versions.setdefault((domain_of(schema.domain), schema.name), []).append(schema.since_version)
+    return {key: tuple(sorted(set(numbers))) for key, numbers in versions.items()}
 
 
 _ROWS: dict[tuple[str, str], OperatorRow] = {}
@@ -81,3 +96,22 @@ def operators() -> Mapping[tuple[str, str], OperatorRow]:
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         point.load()
     return _ROWS
+
+
+def operator_table() -> list[OperatorRow]:
+    """The rows of all operators, and of those that ONNX defines as functions of others, by domain and name."""
+    rows = dict(operators())
+    for schema in onnx.defs.get_all_schemas():
+        key = domain_of(schema.domain), schema.name
+        if key not in rows and is_function(schema):
+            rows[key] = OperatorRow(*key, _no_build, "its definition as a function in ONNX")
+    return [rows[key] for key in sorted(rows)]
+
+
+def is_function(schema: Any) -> bool:
+    """Whether ONNX defines an operator as a function of other operators."""
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def _no_build(call: NodeCall) -> Any:
+    raise NotImplementedError(call.node.operator)

@@ -74,6 +74,11 @@ def check_type(element_type: int, name: str) -> None:
         raise UnsupportedModel(f"`{name}` has elements of type {element_name(element_type)}, which tensors cannot have")
 
 
+def block_of(name: str) -> str:
+    """The path of a block from a value's name: `/encoder/layer.0/Add_output_0` is computed in `encoder.layer.0`."""
+    return ".".join(label(part) for part in name.split("/")[:-1] if part)
+
+
 def label(name: str) -> str:
     """A label of a tensor from any name of ONNX: printable characters without quotes, at most 80."""
     text = "".join(c if c.isalnum() or c in "._" else "_" for c in name.removeprefix("/"))[:80].strip(".")

@@ -148,7 +148,7 @@ def _is_internal(module: str) -> bool:
 
 @cache
 def _is_part_of_package(module: str) -> bool:
-    return module == "ocannl" or module.startswith("ocannl.")
+    return module.partition(".")[0] in ("ocannl", "ocannl_onnx")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
