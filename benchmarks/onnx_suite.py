@@ -130,7 +130,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--show", action="store_true", help="print the reason of each case that did not pass")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="run every N-th case")
     options = parser.parse_args(arguments)
-    oc.use_backend(options.backend)
     cases = [case for case in node_cases() if any(fnmatch.fnmatch(case.name, f"*{p}*") for p in options.patterns)]
     systems: dict[str, tuple[Run, tuple[type[BaseException], ...]]] = {options.backend: (run_ocannl, (oc.OcannlError,))}
     if options.peers:
@@ -138,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
     for system, (run, refusals) in systems.items():
         begin, counts = time.perf_counter(), Counter[str]()
         for case in cases[:: options.sample]:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
+            with warnings.catch_warnings(), np.errstate(all="ignore"), oc.use_backend(options.backend):
                 warnings.simplefilter("ignore")
                 result, reason = judged(case, run, refusals)
             counts[result] += 1

@@ -28,6 +28,9 @@ from ocannl_onnx.registry import is_function, operators
 from ocannl_onnx.values import Array, StaticArray, Value, block_of, label, shape_of
 
 MAX_FOLDED_CELLS = 2**24  # of a result of nodes that are evaluated while importing
+MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Errors of Python that attributes and inputs of unexpected types or sizes cause in the functions of the rows."""
+
 MAX_CALLS = 200  # of functions within each other
 RANDOM_OPERATORS = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
 
@@ -53,6 +56,8 @@ class GraphImporter:
 
     def bind(self, name: str, value: Value, inputs: frozenset[str] = frozenset()) -> None:
         """Gives a value a name. `inputs` are the inputs of the model that it depends on."""
+        if name in self.values:
+            raise ModelError(f"the value `{name}` is computed twice")
         self.values[name] = value
         self._inputs_of[name] = inputs
 
@@ -113,6 +118,8 @@ class GraphImporter:
             raise error if error.problems else UnsupportedModel(f"{node}: {error}", [node]) from error
         except OcannlError as error:
             raise UnsupportedModel(f"{node}: {error}", [node]) from error
+        except MALFORMED as error:
+            raise ModelError(f"{node} is malformed: {type(error).__name__}: {error}") from error
         inputs = frozenset().union(*(self.inputs_of(name) for name in node.inputs if name), self._captured(node))
         for name, value in zip(node.outputs, outputs, strict=False):
             if name:

@@ -1,4 +1,4 @@
-"""Reading the files of models: limits, the checker of ONNX, and the versions of operator sets."""
+"""Reading the files of models: limits, and the versions of operator sets."""
 
 from __future__ import annotations
 
@@ -66,14 +66,6 @@ def _check(proto: onnx.ModelProto) -> None:
             f"the model uses version {version} of the operators; supported are {OLDEST_OPSET} to {NEWEST_OPSET}: "
             + ("convert it with onnx.version_converter" if version < OLDEST_OPSET else "upgrade the package onnx")
         )
-    if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in proto.graph.initializer):
-        return  # the checker opens external files by paths relative to the current folder
-    try:
-        onnx.checker.check_model(proto)
-    except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
-        if "No Op registered" in str(error) or "No opset import" in str(error):
-            return  # reported with all other missing operators by the importer
-        raise ModelError(f"the model is not valid ONNX: {error}") from error
 
 
 def _depth(graph: onnx.GraphProto, level: int = 0) -> int:

@@ -1,0 +1,178 @@
+"""Models: inputs, outputs, parameters, sizes, functions of arrays, training, and errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+RANDOM = np.random.default_rng(0)
+W = RANDOM.normal(size=(4, 3)).astype("float32")
+B = RANDOM.normal(size=3).astype("float32")
+X = RANDOM.normal(size=(5, 4)).astype("float32")
+
+
+def made(nodes, inputs, outputs, constants=(), opset=18, **arguments):
+    declared = [helper.make_tensor_value_info(name, type_, shape) for name, type_, shape in inputs]
+    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    initializers = [numpy_helper.from_array(array, name) for name, array in constants]
+    graph = helper.make_graph(nodes, "net", declared, results, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], **arguments)
+
+
+def classifier(batch="batch"):
+    nodes = [
+        helper.make_node("MatMul", ["x", "layer.w"], ["/layer/product"]),
+        helper.make_node("Add", ["/layer/product", "layer.b"], ["/layer/sum"]),
+        helper.make_node("Tanh", ["/layer/sum"], ["y"]),
+    ]
+    return made(nodes, [("x", TensorProto.FLOAT, [batch, 4])], ["y"], [("layer.w", W), ("layer.b", B)])
+
+
+def test_named_inputs_outputs_and_parameters():
+    model = oc.onnx.load(classifier(), sizes={"batch": 5})
+    assert {name: t.dims for name, t in model.inputs.items()} == {"x": (5, 4)}
+    assert {name: t.dims for name, t in model.outputs.items()} == {"y": (5, 3)}
+    assert {name: t.dims for name, t in model.parameters.items()} == {"layer.w": (4, 3), "layer.b": (3,)}
+    assert list(model.outputs["y"].params) == ["layer.w", "layer.b"]
+    assert model.values["/layer/sum"].dims == (5, 3)
+    want = np.tanh(X @ W + B)
+    np.testing.assert_allclose(oc.evaluate(model.outputs["y"], {model.inputs["x"]: X}), want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_is_a_function_of_tensors():
+    model = oc.onnx.load(classifier())
+    y = model(oc.tensor(X))
+    np.testing.assert_allclose(y.numpy(), np.tanh(X @ W + B), rtol=1e-5, atol=1e-6)
+    again = model(x=oc.tensor(X[:2]))
+    assert again.dims == (2, 3) and again.params["layer.w"] is y.params["layer.w"]
+
+
+def test_a_function_of_arrays_is_compiled_for_each_size():
+    function = oc.onnx.load(classifier()).compile(oc.Context(), limit=2)
+    for rows in (5, 2, 1, 5):
+        np.testing.assert_allclose(function(X[:rows]), np.tanh(X[:rows] @ W + B), rtol=1e-5, atol=1e-6)
+    assert len(function._compiled) == 2
+
+
+def test_graphs_name_values_as_the_model_does():
+    model = oc.onnx.load(classifier(), sizes={"batch": 5})
+    graph = oc.graph(model.outputs["y"])
+    assert list(graph) == ["x", "layer.w", "layer.product", "layer.b", "layer.sum", "y"]
+    total = oc.evaluate("layer.sum", {"x": X}, of=graph)
+    np.testing.assert_allclose(total, X @ W + B, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(oc.evaluate("y", {"layer.sum": total}, of=graph), np.tanh(total), rtol=1e-5)
+
+
+def test_training_changes_the_parameters():
+    model = oc.onnx.load(classifier(), sizes={"batch": 5}, trainable=lambda name: name != "layer.b")
+    assert list(model.parameters) == ["layer.w"]
+    target = oc.tensor(np.zeros((5, 3), "float32"))
+    loss = oc.squared_error(model.outputs["y"], target).mean()
+    ctx = oc.Context()
+    ctx.init(loss)
+    ctx[model.inputs["x"]] = X
+    step = ctx.compile(oc.seq(train.grad_update(loss), train.sgd(loss, 0.5)))
+    losses = []
+    for _ in range(5):
+        step()
+        losses.append(float(ctx[loss]))
+    assert losses[-1] < losses[0]
+    assert np.abs(ctx[model.parameters["layer.w"]] - W).max() > 1e-3
+
+
+def test_sizes_that_inputs_decide_are_compiled_for_their_values():
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
+    proto = made(nodes, [("x", TensorProto.FLOAT, None), ("shape", TensorProto.INT64, [2])], ["y"])
+    function = oc.onnx.load(proto).compile(oc.Context())
+    assert function(X, np.array([2, 10])).shape == (2, 10)
+    assert function(X, np.array([-1, 4])).shape == (5, 4)
+    with pytest.raises(oc.Unsupported, match="sizes depend on `shape`"):
+        oc.onnx.load(proto)(oc.tensor(X), oc.placeholder("shape", b=[], i=[], o=[2], dtype=oc.int64))
+
+
+def test_computed_shapes_are_folded():
+    nodes = [
+        helper.make_node("Shape", ["x"], ["dims"]),
+        helper.make_node("Gather", ["dims", "zero"], ["rows"]),
+        helper.make_node("Concat", ["rows", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["y"]),
+    ]
+    constants = [("zero", np.array([0])), ("rest", np.array([2, 2]))]
+    model = oc.onnx.load(made(nodes, [("x", TensorProto.FLOAT, [5, 4])], ["y"], constants))
+    assert model.outputs["y"].dims == (5, 2, 2)
+
+
+def test_all_missing_operators_are_listed():
+    nodes = [
+        helper.make_node("Whirl", ["x"], ["a"], "first", domain="test.domain"),
+        helper.make_node("Whirl", ["a"], ["b"], "second", domain="test.domain"),
+        helper.make_node("ImageDecoder", ["b"], ["y"], "third"),
+    ]
+    proto = made(nodes, [("x", TensorProto.FLOAT, [5])], ["y"], opset=20)
+    proto.opset_import.append(helper.make_opsetid("test.domain", 1))
+    with pytest.raises(oc.Unsupported) as error:
+        oc.onnx.load(proto)
+    assert "test.domain.Whirl  2 nodes (`first`, `second`): not an operator of ONNX" in str(error.value)
+    assert "ImageDecoder  1 node (`third`)" in str(error.value)
+    assert [(row.operator, row.nodes) for row in error.value.problems] == [
+        ("Whirl", ("first", "second")), ("ImageDecoder", ("third",)),
+    ]  # fmt: skip
+
+
+def test_external_data_are_read_from_the_folder_of_the_model(tmp_path: Path):
+    path = tmp_path / "model.onnx"
+    onnx.save(classifier(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    function = oc.onnx.load(path).compile(oc.Context())
+    np.testing.assert_allclose(function(X), np.tanh(X @ W + B), rtol=1e-5, atol=1e-6)
+    with pytest.raises(oc.DataError, match="load the model from its file"):
+        oc.onnx.load(path.read_bytes())
+    (tmp_path / "inner").mkdir()
+    moved = tmp_path / "inner" / "model.onnx"
+    proto = onnx.load(path, load_external_data=False)
+    for tensor in proto.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = "../weights.bin"
+    moved.write_bytes(proto.SerializeToString())
+    with pytest.raises(oc.DataError, match="no file in the model's folder"):
+        oc.onnx.load(moved)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 10, b"not a model", b"\x08\x07"], ids=repr)
+def test_bytes_that_are_no_model_are_refused(content: bytes):
+    with pytest.raises(oc.DataError, match="ONNX"):
+        oc.onnx.load(content)
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path):
+    for path in (tmp_path, tmp_path / "absent.onnx"):
+        with pytest.raises(oc.DataError, match="cannot be read|not a regular file"):
+            oc.onnx.load(path)
+
+
+def test_old_operator_sets_are_refused():
+    proto = made([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, [2])], ["y"], opset=6)
+    with pytest.raises(oc.Unsupported, match="version 6 of the operators"):
+        oc.onnx.load(proto)
+
+
+def test_inputs_are_checked():
+    model = oc.onnx.load(classifier())
+    with pytest.raises(oc.DataError, match=r"sizes=\{'batch': ...\}"):
+        _ = model.outputs
+    with pytest.raises(oc.DataError, match="no input `z`"):
+        model(z=X)
+    with pytest.raises(oc.DataError, match="`x` is not given"):
+        model()
+    with pytest.raises(oc.DataError, match="given twice"):
+        model(X, x=X)
+    with pytest.raises(oc.DataError, match="1 inputs"):
+        model(X, X)
