@@ -86,7 +86,7 @@ def judged(case: Any, run: Run, refusals: tuple[type[BaseException], ...]) -> tu
         model = model_of(case)
         for inputs, expected in data_sets(case):
             outputs = run(model, inputs)
-            expected = [numpy_helper.to_array(one) if isinstance(one, onnx.TensorProto) else one for one in expected]
+            expected = [numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value for value in expected]
             try:
                 Runner.assert_similar_outputs(expected, outputs, case.rtol, case.atol, model_dir=case.model_dir)
             except AssertionError as error:
@@ -144,9 +144,9 @@ def main(arguments: Sequence[str]) -> int:
             if options.show and result != "passed":
                 print(f"{result:8} {case.name}  {reason}", flush=True)
         total = sum(counts.values())
-        others = ", ".join(f"{counts[result]} {result}" for result in ("refused", "wrong", "crashed"))
+        counted = ", ".join(f"{counts[result]} {result}" for result in ("refused", "wrong", "crashed"))
         seconds = time.perf_counter() - begin
-        print(f"{system:12} {counts['passed']} of {total} passed, {others}; {seconds:.0f} s", flush=True)
+        print(f"{system:12} {counts['passed']} of {total} passed, {counted}; {seconds:.0f} s", flush=True)
     return 0
 
 
