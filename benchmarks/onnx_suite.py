@@ -86,7 +86,7 @@ def judged(case: Any, run: Run, refusals: tuple[type[BaseException], ...]) -> tu
         model = model_of(case)
         for inputs, expected in data_sets(case):
             outputs = run(model, inputs)
-            expected = [numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value for value in expected]
+            expected = [numpy_helper.to_array(t) if isinstance(t, onnx.TensorProto) else t for t in expected]
             try:
                 Runner.assert_similar_outputs(expected, outputs, case.rtol, case.atol, model_dir=case.model_dir)
             except AssertionError as error:
