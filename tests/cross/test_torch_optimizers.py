@@ -81,6 +81,7 @@ def assert_equal(ours: list[Any], theirs: list[Any], kind: str) -> None:
         np.testing.assert_allclose(w, p, rtol=TOLERANCES[kind], atol=TOLERANCES[kind])
 
 
+@pytest.mark.sample(covering=("ours settings", "ours backend", "ours kind", "kind backend"))
 @pytest.mark.parametrize("kind", TOLERANCES)
 @pytest.mark.parametrize(
     ("ours", "theirs", "settings"), CASES, ids=lambda case: getattr(case, "__name__", str(case)) if case else ""

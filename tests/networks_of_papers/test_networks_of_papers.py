@@ -44,7 +44,7 @@ def for_each_network(test: Callable[..., None]) -> Callable[..., None]:
     """Networks vary slowest, since the reference of only one is kept."""
     for name, values in ("threads", [1, 2]), ("backend", BACKENDS), ("name", NAMES):
         test = pytest.mark.parametrize(name, values, scope="module")(test)
-    return test
+    return pytest.mark.sample(covering=("name backend", "name threads", "backend threads"))(test)
 
 
 @for_each_network

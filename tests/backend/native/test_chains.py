@@ -21,6 +21,7 @@ LATE = frozenset({"parallelize", "insert_polls", "allocate_memory"})
 SHAPES = ((40,), (17, 33), (64, 64), (5, 40), (130,), (3, 7, 19), (0,), (4, 0), (1, 50), (50, 1), (2, 3, 4, 5))
 
 
+@pytest.mark.sample(covering=("seed", "native"))
 @pytest.mark.parametrize("seed", range(8))
 def test_compiled_chains_are_exact(native, run, seed):
     random = Random(f"chains {seed}")

@@ -6,6 +6,8 @@ import pytest
 import ocannl as oc
 from ocannl.testing import kit
 
+pytestmark = [pytest.mark.sample(48)]
+
 
 class TestPrograms(kit.Programs):
     @pytest.fixture(scope="class")

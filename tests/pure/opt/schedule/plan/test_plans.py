@@ -29,6 +29,7 @@ def plans(random: Random, sample: GroupSample) -> list[Plan]:
     return [*model_plans, plain_plan(random, sample.group), *(tile for tile in tiles if tile is not None)]
 
 
+@pytest.mark.sample(covering=("seeds", "max_ops"))
 @pytest.mark.parametrize("max_ops", [0, machine.MAX_UNROLLED_EPILOGUE_OPS])
 def test_any_plan_computes_equal_results(seeds: range, max_ops: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "MAX_UNROLLED_EPILOGUE_OPS", max_ops)
