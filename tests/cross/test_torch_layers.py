@@ -25,7 +25,7 @@ CLOSE = {"float64": 1e-9, "float32": 2e-4}  # of the largest cell
 STEPS = 3
 
 
-@pytest.mark.sample(covering=("row backend", "row number"))
+@pytest.mark.sample(covering=("row number", "number backend"))
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("backend", usable_backends())
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

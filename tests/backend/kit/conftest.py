@@ -44,7 +44,9 @@ class Verdict:
         self.passed += report.passed and report.when == "call"
 
 
-SILENT = [f"-pno:{plugin}" for plugin in ("cacheprovider", "faulthandler", "logging", "terminal", "threadexception")]
+# the last two plugins collect garbage at the end of a session, which is slow in a large process
+PLUGINS = ("cacheprovider", "faulthandler", "logging", "terminal", "threadexception", "unraisableexception")
+SILENT = [f"-pno:{plugin}" for plugin in PLUGINS]
 
 
 @pytest.fixture

@@ -49,6 +49,7 @@ def gradients(ctx, loss, params):
     return [np.array(ctx[p.grad]) for p in params]
 
 
+@pytest.mark.sample(covering=("cell backend", "cell recompute reverse", "recompute backend", "reverse backend"))
 @pytest.mark.parametrize("cell", [rnn, gru, lstm])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("recompute", [False, True, None])

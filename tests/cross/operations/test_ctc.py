@@ -55,6 +55,7 @@ CASES: list[tuple[str, tuple[int, int, int, int], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.sample(covering=("name kind", "name backend"))
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "sizes", "options"), CASES, ids=lambda x: x if isinstance(x, str) else "")
 def test_losses_and_gradients_equal_those_of_torch(
