@@ -455,6 +455,7 @@ def test_networks_detect(name: str) -> None:
 
 @pytest.mark.skipif(not has_torch(), reason="PyTorch, the reference for the networks, is not installed")
 @pytest.mark.skipif(not usable("llvm"), reason="`llvm` is not usable here")
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("name", DEFECTS)
 def test_networks_are_correct_without_the_failing_pass(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
