@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from ocannl.demos import generative, language, moons, pictures, tabular
+from ocannl.demos import addition, generative, language, moons, pictures, tabular
 from ocannl.demos.language import NAMES, TEXT
 from ocannl.demos.report import Report
 from ocannl.runtime.context import Context
@@ -36,5 +36,6 @@ DEMOS = {
     "gan": Demo("Draw digits by adversarial networks.", 150, generative.run_gan),
     "moons": Demo("Separate two half circles, and draw the decision boundary.", 40, moons.run),
     "names": Demo("Write words like those in the names of characters.", 12, partial(language.run, NAMES)),
+    "addition": Demo("Add numbers that are texts, character by character.", 10, addition.run),
     "text": Demo("Write text like the documentation of Python.", 4, partial(language.run, TEXT)),
 }
