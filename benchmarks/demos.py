@@ -1,172 +1,182 @@
-"""The demonstrations beside PyTorch: the same data in the same order, initial values, optimizers and numbers of steps.
+"""The demonstrations beside PyTorch and JAX: the same data in the same order, initial values, optimizers and steps.
 
-    python benchmarks/demos.py [--seed N] [--threads N] [NAME ...]
+    python benchmarks/demos.py [--seed N] [--threads N] [--times] [NAME ...]
 
-Scores are those of data that the models were not trained on: accuracy, R2, or nats per character, which are better if
-lower. Times are those of a step, in milliseconds of elapsed time; PyTorch is measured in eager mode.
+Scores are those of data that the models were not trained on: accuracy, R2, nats per character, nats per image, or the
+distance of mean images; the last three are better if lower. There is no dropout, and noise is part of the data.
+
+With `--times`, the table has the times of a training step in milliseconds, for PyTorch also by `torch.compile`: the
+smallest mean of several rounds of steps, in which the systems take turns. The last columns are the least time of the
+others, relative to ocannl, and the largest relative difference of a loss in the first steps from that of PyTorch.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import torch
-from torch.nn import functional as F
+from twins import models
+from twins.objectives import Adam, Objective, Training
 
 import ocannl as oc
-from ocannl import train
-from ocannl.demos import language, tabular
+from ocannl import nn, train
+from ocannl.demos import addition, digits, generative, language, pictures, tabular
 
-Weights = Mapping[str, torch.Tensor]
+Array = np.ndarray[Any, Any]
+Batch = Mapping[str, Array]
+FIRST_STEPS, ROUNDS, ROUND_SECONDS = 3, 7, 0.1
+
+
+class Trainer(Protocol):
+    def step(self, batch: Batch) -> list[float]: ...
+
+
+@dataclass(frozen=True)
+class Task:
+    """An objective in ocannl, and the same in its twin."""
+
+    loss: oc.Tensor
+    twin: Callable[..., Any]
+    params: str = ""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A model and its twin in PyTorch, a function of the weights by path and of a batch."""
+    """`blocks` are the trained ones, by the beginning of the paths of their twin's weights. `score` compares
+    predictions with the column `target` of the data."""
 
-    model: Any
-    twin: Callable[[Weights, torch.Tensor], torch.Tensor]
     data: train.Batches
     held_out: train.Batches
-    loss: Callable[..., oc.Tensor]
-    torch_loss: Callable[..., torch.Tensor]
-    score: Callable[[np.ndarray, np.ndarray], float]
-    rate: float
-    decay: float
+    blocks: Mapping[str, Any]
+    tasks: Sequence[Task]
+    output: oc.Tensor
+    predict: Callable[..., Any]
+    score: Callable[[Array, Array], float]
+    target: str
+    optimizer: Adam
     epochs: int
 
 
-def run_ours(experiment: Experiment, ctx: oc.Context) -> tuple[dict[str, np.ndarray], float, float]:
-    """The initial values, the score, and the seconds of a step."""
-    inputs, target = experiment.data.placeholders
-    output = experiment.model(inputs)
-    ctx.init(output)
-    initial = {path: ctx[p] for path, p in experiment.model.params.items()}
-    fitted = train.fit(
-        experiment.model, loss=experiment.loss, data=experiment.data, ctx=ctx, epochs=experiment.epochs, show=False,
-        optimizer=lambda loss: train.adamw(loss, experiment.rate, weight_decay=experiment.decay),
-    )  # fmt: skip
-    predict = ctx.compile(output.forward)
-    predicted, targets = [], []
-    for feed in experiment.held_out:
-        ctx[inputs] = feed[inputs]
-        predict()
-        predicted.append(ctx[output])
-        targets.append(feed[target])
-    return initial, experiment.score(np.concatenate(predicted), np.concatenate(targets)), fitted.step_seconds
+def batches_of(data: train.Batches) -> Iterator[Batch]:
+    """An epoch, by the names of columns."""
+    for feed in data:
+        yield {str(t.label): array for t, array in feed.items()}
 
 
-def run_torch(experiment: Experiment, initial: Mapping[str, np.ndarray]) -> tuple[float, float]:
-    weights = {path: torch.tensor(array, requires_grad=True) for path, array in initial.items()}
-    optimizer = torch.optim.AdamW(weights.values(), experiment.rate, weight_decay=experiment.decay)
-    inputs, target = experiment.data.placeholders
-    count, start = 0, perf_counter()
-    for _ in range(experiment.epochs):
-        for feed in experiment.data:
-            optimizer.zero_grad()
-            loss = experiment.torch_loss(experiment.twin(weights, tensor(feed[inputs])), tensor(feed[target]))
-            loss.backward()
-            optimizer.step()
-            count += 1
-    seconds = (perf_counter() - start) / count
-    with torch.no_grad():
-        rows = [(experiment.twin(weights, tensor(feed[inputs])).numpy(), feed[target]) for feed in experiment.held_out]
-    return experiment.score(*(np.concatenate(column) for column in zip(*rows, strict=True))), seconds
+class Ours:
+    def __init__(self, experiment: Experiment, threads: int) -> None:
+        self.experiment = experiment
+        self.ctx = ctx = oc.Context("llvm", threads=threads)
+        losses = [task.loss for task in experiment.tasks]
+        for t in (*losses, experiment.output):
+            ctx.init(t)
+        codes = [self._update(task) for task in experiment.tasks]
+        self._step = ctx.compile(oc.seq(*codes), keep=losses)
+        self._predict = ctx.compile(experiment.output.forward)
+        self._inputs = {t.label: t for t in experiment.data.placeholders}
+
+    def _update(self, task: Task) -> oc.Code:
+        adam = self.experiment.optimizer
+        rate: Any = adam.rate if adam.steps is None else train.cosine_decay(adam.rate, adam.steps)
+        params = self.experiment.blocks[task.params] if task.params else None
+        update = train.adamw(task.loss, rate, weight_decay=adam.decay, betas=adam.betas, eps=adam.eps, params=params)
+        return oc.seq(train.grad_update(task.loss), update)
+
+    def weights(self) -> tuple[dict[str, Array], frozenset[str]]:
+        """All weights by path, and the paths of those that are no parameters."""
+        blocks = self.experiment.blocks.items()
+        params = {f"{prefix}{path}": self.ctx[p] for prefix, block in blocks for path, p in block.params.items()}
+        states = {f"{prefix}{path}": self.ctx[s] for prefix, block in blocks for path, s in block.states.items()}
+        return params | states, frozenset(states)
+
+    def _feed(self, batch: Batch) -> None:
+        for name, array in batch.items():
+            if name in self._inputs:
+                self.ctx[self._inputs[name]] = array
+
+    def step(self, batch: Batch) -> list[float]:
+        self._feed(batch)
+        self._step()
+        return [float(self.ctx[task.loss]) for task in self.experiment.tasks]
+
+    def predict(self, batch: Batch) -> Array:
+        self._feed(batch)
+        self._predict()
+        return np.array(self.ctx[self.experiment.output])
 
 
-def tensor(array: np.ndarray) -> torch.Tensor:
-    t = torch.tensor(array)
-    return t if t.is_floating_point() else t.long()
+# --- experiments ------------------------------------------------------------------------------------------------------
 
 
-# --- models in PyTorch ---
-
-
-def dense(w: Weights, path: str, x: torch.Tensor) -> torch.Tensor:
-    return F.linear(x, w[f"{path}w"], w[f"{path}b"])
-
-
-def perceptron_of_rows(w: Weights, x: torch.Tensor) -> torch.Tensor:
-    return dense(w, "linear_2.", torch.relu(dense(w, "linear.", x)))
-
-
-def bigram(w: Weights, tokens: torch.Tensor) -> torch.Tensor:
-    return F.embedding(tokens, w["logits.table"])
-
-
-def perceptron(w: Weights, tokens: torch.Tensor, context: int = 8) -> torch.Tensor:
-    embedded = F.pad(F.embedding(tokens, w["characters.table"]), (0, 0, context - 1, 0))
-    windows = embedded.unfold(1, context, 1).transpose(-1, -2)
-    hidden = torch.tanh(torch.einsum("btkc,okc->bto", windows, w["mlp.linear.w"]) + w["mlp.linear.b"])
-    return dense(w, "mlp.linear_2.", hidden)
-
-
-def recurrent(w: Weights, tokens: torch.Tensor) -> torch.Tensor:
-    embedded = F.embedding(tokens, w["characters.table"])
-    parameters = [w[f"gru.cell.{name}"] for name in ("w_x", "w_h", "b_x", "b_h")]
-    start = torch.zeros(1, len(tokens), parameters[1].shape[1])
-    states, _ = torch.gru(embedded, start, parameters, True, 1, 0.0, True, False, True)
-    return dense(w, "logits.", states)
-
-
-def transformer(w: Weights, tokens: torch.Tensor, heads: int = 4) -> torch.Tensor:
-    x = F.embedding(tokens, w["token.table"]) + w["position.table"][: tokens.shape[1]]
-    batch, length, width = x.shape
-    for name in ("layer", "layer_2"):
-        at = f"decoder.{name}."
-        h = F.layer_norm(x, [width], w[f"{at}norm.gain"], w[f"{at}norm.b"])
-        q, k, v = (
-            F.linear(h, w[f"{at}attention.w_{part}"], w[f"{at}attention.b_{part}"])
-            .view(batch, length, heads, -1)
-            .transpose(1, 2)
-            for part in "qkv"
-        )
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width)
-        x = x + F.linear(mixed, w[f"{at}attention.w_o"], w[f"{at}attention.b_o"])
-        h = F.layer_norm(x, [width], w[f"{at}norm_2.gain"], w[f"{at}norm_2.b"])
-        hidden = F.gelu(dense(w, f"{at}feed_forward.inner.", h), approximate="tanh")
-        x = x + dense(w, f"{at}feed_forward.outer.", hidden)
-    x = F.layer_norm(x, [width], w["decoder.norm.gain"], w["decoder.norm.b"])
-    return F.linear(x, w["token.table"])
-
-
-TWINS = {"bigram": bigram, "perceptron": perceptron, "recurrent": recurrent, "transformer": transformer}
-
-
-# --- experiments ---
-
-
-def accuracy(logits: np.ndarray, target: np.ndarray) -> float:
+def accuracy(logits: Array, target: Array) -> float:
     return float(np.mean(logits.argmax(-1) == target))
 
 
-def r2(predicted: np.ndarray, target: np.ndarray) -> float:
+def exact(logits: Array, target: Array) -> float:
+    return float(np.mean((logits.argmax(-1) == target).all(-1)))
+
+
+def r2(predicted: Array, target: Array) -> float:
     return float(1 - np.sum((predicted - target) ** 2) / np.sum((target - target.mean()) ** 2))
 
 
-def nats(logits: np.ndarray, target: np.ndarray) -> float:
-    return float(torch_cross_entropy(torch.tensor(logits), torch.tensor(target).long()))
+def nats(logits: Array, target: Array) -> float:
+    logits = logits.astype("float64")
+    largest = logits.max(-1, keepdims=True)
+    log_sum = np.log(np.exp(logits - largest).sum(-1)) + largest[..., 0]
+    return float(np.mean(log_sum - np.take_along_axis(logits, target[..., None], -1)[..., 0]))
 
 
-def torch_cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    return F.cross_entropy(logits.flatten(0, -2), target.flatten())
+def mean(losses: Array, target: Array) -> float:
+    return float(losses.mean())
 
 
-def of_table(name: str, epochs: int, seed: int) -> Experiment:
+def distance(drawn: Array, target: Array) -> float:
+    return float(np.abs(drawn.mean(0) - target.mean(0)).max())
+
+
+def supervised(
+    model: Any, twin: Callable[..., Any], data: train.Batches, held_out: train.Batches, loss: str, **settings: Any
+) -> Experiment:
+    """A model whose target is the last column; `loss` is the name of a function in ocannl and in the libraries."""
+    *inputs, target = data.placeholders
+    names = [str(t.label) for t in inputs]
+    output = model(*inputs)
+
+    def predict(lib: Any, w: Any, batch: Any, **mode: bool) -> Any:
+        return twin(lib, w, *(batch[name] for name in names), **mode)
+
+    training_mode = {"is_training": True} if model.states else {}
+    inference_mode = {"is_training": False} if model.states else {}
+
+    def twin_loss(lib: Any, w: Any, batch: Any) -> Any:
+        return getattr(lib, loss)(predict(lib, w, batch, **training_mode), batch[target.label])
+
+    task = Task(getattr(oc, loss)(output, target).mean(), twin_loss)
+    return Experiment(
+        data, held_out, {"": model}, [task], output, partial(predict, **inference_mode), target=str(target.label),
+        **settings,
+    )  # fmt: skip
+
+
+def of_table(name: str, seed: int) -> Experiment:
     table = tabular.TABLES[name]
     rows, test = tabular.load(table, seed)
     data = train.batches({"x": rows.inputs, "target": rows.target}, tabular.BATCH, shuffle=seed, partial="drop")
     held_out = data.of({"x": test.inputs, "target": test.target})
-    is_classes = table.is_classification
-    return Experiment(
-        oc.nn.mlp(widths=[tabular.HIDDEN, table.outputs]), perceptron_of_rows, data, held_out, table.loss,
-        torch_cross_entropy if is_classes else F.mse_loss, accuracy if is_classes else r2, 3e-3, 0.1, epochs,
+    model = nn.mlp(widths=[tabular.HIDDEN, table.outputs])
+    twin = partial(models.mlp, path="")
+    loss, score = ("cross_entropy", accuracy) if table.is_classification else ("squared_error", r2)
+    return supervised(
+        model, lambda lib, w, x: twin(lib, w, x=x), data, held_out, loss, score=score,
+        optimizer=Adam(3e-3, decay=0.1), epochs=30,
     )  # fmt: skip
 
 
@@ -174,34 +184,171 @@ def of_characters(name: str, task: language.Task, epochs: int, seed: int) -> Exp
     corpus = task.corpus()
     model = task.model.build(vocabulary=len(corpus.alphabet), length=task.length)
     data, held_out = language.batches_of(corpus, task, seed)
-    return Experiment(
-        model, TWINS[name], data, held_out, oc.cross_entropy, torch_cross_entropy, nats, task.model.rate, 0.01, epochs
+    return supervised(
+        model, getattr(models, name), data, held_out, "cross_entropy", score=nats,
+        optimizer=Adam(task.model.rate, decay=0.01), epochs=epochs,
+    )  # fmt: skip
+
+
+def of_sums(seed: int, epochs: int = 10) -> Experiment:
+    data, held_out = addition.batches_of(*addition.load(seed), seed)
+    optimizer = Adam(addition.RATE, steps=epochs * len(data))
+    return supervised(
+        addition.adder(label="adder"), models.adder, data, held_out, "cross_entropy", score=exact, optimizer=optimizer,
+        epochs=epochs,
+    )  # fmt: skip
+
+
+def of_pictures(name: str, epochs: int, seed: int) -> Experiment:
+    classifier, samples = pictures.CLASSIFIERS[name], digits.load(seed)
+    data = train.batches(pictures.columns(samples.train), pictures.BATCH, shuffle=seed, partial="drop")
+    held_out = data.of(pictures.columns(samples.test))
+    return supervised(
+        classifier.build(), getattr(models, name), data, held_out, "cross_entropy", score=accuracy,
+        optimizer=Adam(classifier.rate), epochs=epochs,
+    )  # fmt: skip
+
+
+def with_noise(size: int, scale: float) -> Callable[..., Any]:
+    """Adds a column of normal numbers to a batch."""
+
+    def columns(batch: Any, rng: np.random.Generator) -> Any:
+        noise = scale * rng.normal(size=(len(batch["image"]), size))
+        return {**batch, "noise": noise.astype("float32")}
+
+    return columns
+
+
+def noisy_images(seed: int, size: int, test_scale: float) -> tuple[train.Batches, train.Batches]:
+    samples, batch = digits.load(seed), generative.BATCH
+    image = oc.placeholder("image", batch=[batch], output=[generative.PIXELS])
+    inputs = {image: "image", oc.placeholder("noise", batch=[batch], output=[size]): "noise"}
+    return tuple(  # type: ignore[return-value]
+        train.batches(
+            {"image": split.images}, batch, inputs=inputs, shuffle=seed, map=with_noise(size, scale), partial="drop"
+        )
+        for split, scale in ((samples.train, 1.0), (samples.test, test_scale))
     )
 
 
-def experiments() -> dict[str, Callable[[int], Experiment]]:
-    tables = {name: partial(of_table, name, 30) for name in tabular.TABLES}
-    names = {f"names-{name}": partial(of_characters, name, language.names_task(name), 4) for name in language.MODELS}
-    return {**tables, **names, "text": partial(of_characters, "transformer", language.TEXT, 1)}
+def of_vae(seed: int, epochs: int = 60) -> Experiment:
+    data, held_out = noisy_images(seed, generative.LATENT, test_scale=0.0)
+    image, noise = data.placeholders
+    decoder = nn.mlp(widths=[generative.HIDDEN, generative.PIXELS], label="decoder")
+    encoder = nn.mlp(widths=[generative.HIDDEN], label="encoder")
+    model = nn.vae(latent=generative.LATENT, encoder=encoder, decoder=decoder, label="vae")
+    losses = generative.negative_elbo(model(image, noise), image)
+
+    def twin(lib: Any, w: Any, batch: Any) -> Any:
+        return models.negative_elbo(lib, w, batch["image"], batch["noise"])
+
+    tasks = [Task(losses.mean(), lambda lib, w, batch: twin(lib, w, batch).mean())]
+    return Experiment(
+        data, held_out, {"": model}, tasks, losses, twin, mean, "image", Adam(generative.VAE_RATE), epochs
+    )
+
+
+def of_gan(seed: int, epochs: int = 150) -> Experiment:
+    data, held_out = noisy_images(seed, generative.NOISE, test_scale=1.0)
+    image, noise = data.placeholders
+    generate = generative.generator(label="generator")
+    judge = nn.mlp(widths=[generative.HIDDEN, 1], label="judge")
+    drawn = generate(noise)
+    judged, fooled = generative.adversarial_losses(judge, image, drawn)
+    tasks = [
+        Task(judged, lambda lib, w, batch: models.judged(lib, w, batch["image"], batch["noise"]), "judge."),
+        Task(fooled, lambda lib, w, batch: models.fooled(lib, w, batch["noise"]), "generator."),
+    ]
+    return Experiment(
+        data, held_out, {"generator.": generate, "judge.": judge}, tasks, drawn,
+        lambda lib, w, batch: models.generator(lib, w, batch["noise"]), distance, "image",
+        Adam(generative.GAN_RATE, betas=generative.GAN_BETAS), epochs,
+    )  # fmt: skip
+
+
+EXPERIMENTS: Mapping[str, Callable[[int], Experiment]] = {
+    **{name: partial(of_table, name) for name in tabular.TABLES},
+    **{f"names-{name}": partial(of_characters, name, language.names_task(name), 4) for name in language.MODELS},
+    "text": partial(of_characters, "transformer", language.TEXT, 1),
+    "addition": of_sums,
+    **{name: partial(of_pictures, name, epochs) for name, epochs in (("lenet", 10), ("resnet", 5), ("vit", 10))},
+    "vae": of_vae,
+    "gan": of_gan,
+}
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def training_of(ours: Ours) -> Training:
+    """The twin of a model that is not trained yet."""
+    experiment, (weights, states) = ours.experiment, ours.weights()
+    objectives = [Objective(task.twin, task.params) for task in experiment.tasks]
+    return Training(objectives, experiment.predict, experiment.optimizer, weights, states)
+
+
+def score_of(trainer: Any, experiment: Experiment) -> float:
+    """Trains, and predicts the rows that were held out."""
+    for _ in range(experiment.epochs):
+        for batch in batches_of(experiment.data):
+            trainer.step(batch)
+    rows = [(trainer.predict(batch), batch[experiment.target]) for batch in batches_of(experiment.held_out)]
+    return experiment.score(*(np.concatenate(column) for column in zip(*rows, strict=True)))
+
+
+def print_scores(make: Callable[[int], Experiment], name: str, seed: int, threads: int) -> None:
+    from twins import by_torch
+
+    ours = Ours(make(seed), threads)
+    twin = by_torch.Trainer(training_of(ours))
+    score, peer = (score_of(trainer, make(seed)) for trainer in (ours, twin))
+    print(f"{name:<18} {score:>9.4f} {peer:>9.4f}", flush=True)
+
+
+def print_times(make: Callable[[int], Experiment], name: str, seed: int, threads: int) -> None:
+    from twins import by_jax, by_torch
+
+    ours = Ours(make(seed), threads)
+    training = training_of(ours)
+    eager, compiled = (by_torch.Trainer(training, compiled) for compiled in (False, True))
+    trainers: list[Trainer] = [ours, eager, compiled, by_jax.Trainer(training)]
+    batches = list(islice(batches_of(make(seed).data), FIRST_STEPS))
+    losses = np.array([[trainer.step(batch) for batch in batches] for trainer in trainers])
+    difference = np.max(np.abs(losses / losses[1] - 1))
+    seconds = shortest_times(trainers, batches)
+    columns = " ".join(f"{1e3 * time:>9.3f}" for time in seconds)
+    print(f"{name:<18} {columns} {min(seconds[1:]) / seconds[0]:>6.2f} {difference:>10.1e}", flush=True)
+
+
+def shortest_times(trainers: Sequence[Trainer], batches: Sequence[Batch]) -> list[float]:
+    """The time of a step of each, in seconds."""
+    times: list[list[float]] = [[] for _ in trainers]
+    for _ in range(ROUNDS):
+        for trainer, found in zip(trainers, times, strict=True):
+            start, count = perf_counter(), 0
+            while (passed := perf_counter() - start) < ROUND_SECONDS:
+                trainer.step(batches[count % len(batches)])
+                count += 1
+            found.append(passed / count)
+    return list(map(min, times))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*")
+    parser.add_argument("names", nargs="*", help=", ".join(EXPERIMENTS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--times", action="store_true", help="measure steps instead of training")
     arguments = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])  # JAX starts a thread for each
+    import torch
+
     torch.set_num_threads(arguments.threads)
-    print(f"{'demonstration':<18} {'score':>8} {'PyTorch':>8} {'ms':>8} {'PyTorch':>8} {'ratio':>6}")
-    for name, make in experiments().items():
-        if arguments.names and name not in arguments.names:
-            continue
-        initial, score, seconds = run_ours(make(arguments.seed), oc.Context("llvm", threads=arguments.threads))
-        torch_score, torch_seconds = run_torch(make(arguments.seed), initial)
-        print(
-            f"{name:<18} {score:>8.4f} {torch_score:>8.4f} {seconds * 1e3:>8.3f} {torch_seconds * 1e3:>8.3f} "
-            f"{torch_seconds / seconds:>6.2f}"
-        )
+    others = "  compiled       JAX  ratio difference" if arguments.times else ""
+    print(f"{'demonstration':<18}    ocannl   PyTorch{others}")
+    show = print_times if arguments.times else print_scores
+    for name in arguments.names or EXPERIMENTS:
+        show(EXPERIMENTS[name], name, arguments.seed, arguments.threads)
 
 
 if __name__ == "__main__":

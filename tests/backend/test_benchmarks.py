@@ -1,7 +1,9 @@
 """The workloads of the benchmarks, as ocannl writes them, come to what they should."""
 
+import importlib.util
 import sys
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -15,6 +17,7 @@ from ocannl.runtime.benchmark import Benchmark
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
+import demos
 import growth
 from compare.adapter import Run, adapter
 from compare.references import arrays, check
@@ -166,3 +169,23 @@ def test_models_that_grow():
     assert results["ocannl_llvm"] == {"error": "losses [1.0, 0.9], not [1.0, 0.8]"}
     *_, row, _ = growth.table("mlp", "depth", [(small[0], {"jax": results["jax"]})])
     assert row == "| 1 | 0.00129 | 0.50 | 2 | 0.6 | 100 |"
+
+
+# --- demonstrations and their twins in other libraries ---
+
+
+@pytest.mark.parametrize("name", ["names-perceptron", "addition", "lenet", "resnet", "vit", "vae", "gan"])
+def test_demonstrations_have_the_losses_of_their_twins(name):
+    pytest.importorskip("sklearn")
+    libraries = [library for library in ("torch", "jax") if importlib.util.find_spec(library)]
+    if not libraries:
+        pytest.skip("neither PyTorch nor JAX is installed")
+    make = demos.EXPERIMENTS[name]
+    ours = demos.Ours(make(0), threads=1)
+    training = demos.training_of(ours)
+    twins = [importlib.import_module(f"twins.by_{library}").Trainer(training) for library in libraries]
+    batches = list(islice(demos.batches_of(make(0).data), 3))
+    losses, *others = [np.array([trainer.step(batch) for batch in batches]) for trainer in (ours, *twins)]
+    assert np.ptp(losses, axis=0).min() > 1e-3
+    for other in others:
+        np.testing.assert_allclose(losses, other, rtol=1e-5)

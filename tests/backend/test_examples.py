@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,89 @@ def test_semantic_search():
     (title, cosine), *_ = example("semantic_search").search("catch an error")
     assert title == 'try: The "try" statement'
     assert abs(cosine - 0.471) < 1e-3
+
+
+def random_vad_weights(rng):
+    """Weights of the sizes of Silero VAD, by the names in its file."""
+    sizes = {"stft_conv.weight": (258, 1, 256), "final_conv.weight": (1, 128, 1), "final_conv.bias": (1,)}
+    for number, (units, channels) in enumerate(((128, 129), (64, 128), (64, 64), (128, 64)), 1):
+        sizes |= {f"conv{number}.weight": (units, channels, 3), f"conv{number}.bias": (units,)}
+    for row in ("ih", "hh"):
+        sizes |= {f"lstm_cell.weight_{row}": (512, 128), f"lstm_cell.bias_{row}": (512,)}
+    return {name: rng.normal(0, 0.15, dims).astype("float32") for name, dims in sizes.items()}
+
+
+def vad_by_torch(stored, chunks):
+    """The probabilities of a sequence of chunks, `t, b, 512`, as the package computes them."""
+    torch = pytest.importorskip("torch")
+    functional = torch.nn.functional
+    w = {name: torch.tensor(array) for name, array in stored.items()}
+    last, h, c = torch.zeros(chunks.shape[1], 64), *torch.zeros(2, chunks.shape[1], 128)
+    results = []
+    for chunk in torch.tensor(chunks):
+        x = functional.pad(torch.cat([last, chunk], 1), (0, 64), mode="reflect")[:, None]
+        x, last = functional.conv1d(x, w["stft_conv.weight"], stride=128), chunk[:, -64:]
+        x = (x[:, :129] ** 2 + x[:, 129:] ** 2).sqrt()
+        for number, stride in enumerate((1, 2, 2, 1), 1):
+            x = functional.conv1d(x, w[f"conv{number}.weight"], w[f"conv{number}.bias"], stride, 1).relu()
+        parts = (w[f"lstm_cell.{name}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        h, c = torch.lstm_cell(x[..., 0], (h, c), *parts)
+        logit = functional.conv1d(h[..., None].relu(), w["final_conv.weight"], w["final_conv.bias"])
+        results.append(logit.sigmoid()[:, 0, 0].numpy())
+    return np.stack(results)
+
+
+def test_voice_activity():
+    rng = np.random.default_rng(0)
+    stored, chunks = random_vad_weights(rng), rng.normal(0, 0.3, (4, 2, 512)).astype("float32")
+    wanted = vad_by_torch(stored, chunks)
+    assert wanted.std(0).min() > 0.005
+    vad = example("voice_activity").VoiceActivity(stored, batch=2)
+    for _ in range(2):
+        np.testing.assert_allclose([vad(chunk) for chunk in chunks], wanted, atol=2e-5)
+        vad.reset()
+
+
+def vowels(seconds, rate=16_000):
+    """Two seconds of silence with a sound between: pulses at 120 Hz through the resonances of vowels, in syllables."""
+    rng, time = np.random.default_rng(0), np.arange(int(seconds * rate)) / rate
+    voice = np.zeros(len(time))
+    for formant, width in ((700, 90), (1200, 110), (2600, 160)):
+        for harmonic in range(1, 33):
+            frequency = 120 * harmonic
+            gain = 1 / harmonic / (1 + ((frequency - formant) / width) ** 2)
+            voice += gain * np.sin(2 * np.pi * frequency * time + rng.uniform(0, 6))
+    voice *= np.clip(np.sin(2 * np.pi * 4 * time), 0, 1)
+    silence = np.zeros(rate)
+    sound = np.concatenate([silence, 0.3 * voice / np.abs(voice).max(), silence])
+    return (sound + rng.normal(0, 1e-4, len(sound))).astype("float32")
+
+
+@pytest.mark.parametrize("_backend", [BACKENDS[0]], indirect=True)
+def test_voice_activity_with_the_weights_of_the_package():
+    if importlib.util.find_spec("silero_vad") is None:
+        pytest.skip("the weights of Silero VAD are not installed")
+    module = example("voice_activity")
+    chunks = vowels(1.9)[: 120 * 512].reshape(-1, 1, 512)
+    stored = module.stored_weights()
+    vad = module.VoiceActivity(stored)
+    found = np.array([vad(chunk) for chunk in chunks])
+    np.testing.assert_allclose(found, vad_by_torch(stored, chunks), atol=1e-5)
+    assert found[:25].max() < 0.1 and found.max() > 0.5
+    (start, end), *_ = module.segments(chunks.ravel())
+    assert 0.9 < start < end < 3
+
+
+@pytest.mark.parametrize("_backend", [BACKENDS[0]], indirect=True)
+def test_voice_activity_reads_one_format(tmp_path):
+    module = example("voice_activity")
+    for rate in (8_000, 16_000):
+        with wave.open(str(tmp_path / f"{rate}.wav"), "wb") as file:
+            file.setparams((1, 2, rate, 0, "NONE", ""))
+            file.writeframes(np.array([0, 16384, -32768], "<i2").tobytes())
+    assert module.read(tmp_path / "16000.wav").tolist() == [0.0, 0.5, -1.0]
+    with pytest.raises(SystemExit, match="has 1 channels of 16 bits at 8000 Hz, not 1 of 16 bits at 16000 Hz"):
+        module.read(tmp_path / "8000.wav")
 
 
 def test_there_is_a_test_for_every_example():

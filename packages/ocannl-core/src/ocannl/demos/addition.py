@@ -15,7 +15,7 @@ from ocannl.demos.report import Report, timing
 from ocannl.lang.api import Block, Tensor, op, placeholder
 from ocannl.lang.dtypes import int32
 from ocannl.lang.ops.functions import cross_entropy
-from ocannl.runtime.compiled_function import compile
+from ocannl.runtime import compiled_function
 from ocannl.runtime.context import Context
 
 Array = np.ndarray[Any, Any]
@@ -120,7 +120,7 @@ def run(ctx: Context, *, epochs: int, seed: int) -> Report:
 
 def sum_by(model: Block, question: str, ctx: Context) -> str:
     """What the model writes for a question, always taking the most probable character."""
-    logits_of = compile(model, sizes=["b, q|", "b, t|"], ctx=ctx)
+    logits_of = compiled_function.compile(model, sizes=["b, q|", "b, t|"], ctx=ctx)
     read, written = encoded([question], QUESTION), encoded([START], 1)
     for _ in range(ANSWER):
         likeliest = logits_of(read, written)[:, -1:].argmax(-1)

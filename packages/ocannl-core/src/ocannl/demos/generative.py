@@ -13,7 +13,7 @@ import numpy as np
 from ocannl import nn, train
 from ocannl.demos.digits import SIDE, load
 from ocannl.demos.report import Report, timing
-from ocannl.lang.api import Tensor, op, seq, tensor
+from ocannl.lang.api import Block, Tensor, op, seq, tensor
 from ocannl.lang.ops.functions import binary_cross_entropy, exp, normal, sigmoid, stop_gradient
 from ocannl.runtime.context import Context
 from ocannl.runtime.evaluate import evaluate
@@ -23,6 +23,7 @@ Array = np.ndarray[Any, Any]
 
 BATCH, HIDDEN, PIXELS = 50, 128, SIDE * SIDE
 LATENT, NOISE = 8, 16  # variables of the autoencoder, and of the generator
+VAE_RATE, GAN_RATE, GAN_BETAS = 2e-3, 1e-3, (0.5, 0.999)
 SHOWN, COLUMNS = 40, 8  # digits in the picture
 MAX_NEGATIVE_ELBO = 27.0  # nats for each digit; 44 if every pixel is predicted as 1/2
 MAX_DISTANCE = 0.2  # of the means of pixels, which are from 0 to 1
@@ -63,7 +64,7 @@ def run_vae(ctx: Context, *, epochs: int, seed: int) -> Report:
 
 
 def _adam(loss: Tensor) -> Any:
-    return train.adam(loss, 2e-3)
+    return train.adam(loss, VAE_RATE)
 
 
 # --- adversarial networks ---------------------------------------------------------------------------------------------
@@ -74,6 +75,13 @@ def generator(z: Tensor) -> Tensor:
     return sigmoid(nn.mlp(z, widths=[HIDDEN, PIXELS], label="mlp"))
 
 
+def adversarial_losses(judge: Block, image: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
+    """The loss of the discriminator, with smoothed labels of real images, and that of the generator (Goodfellow et al.
+    2014; Salimans et al. 2016)."""
+    right = binary_cross_entropy(judge(image), 0.9) + binary_cross_entropy(judge(stop_gradient(drawn)), 0.0)
+    return right.mean(), binary_cross_entropy(judge(drawn), 1.0).mean()
+
+
 def run_gan(ctx: Context, *, epochs: int, seed: int) -> Report:
     """One routine trains both networks: the discriminator on images of both kinds, then the generator on what the
     discriminator says (Goodfellow et al. 2014). Raises: ImportError without scikit-learn."""
@@ -82,13 +90,12 @@ def run_gan(ctx: Context, *, epochs: int, seed: int) -> Report:
     (image,) = data.placeholders
     generate, judge = generator(label="generator"), nn.mlp(widths=[HIDDEN, 1], rate=0.3, label="judge")
     drawn = generate(normal(batch=[BATCH], output=[NOISE], key="noise"))
-    right = binary_cross_entropy(judge(image), 0.9) + binary_cross_entropy(judge(stop_gradient(drawn)), 0.0)
-    judged, fooled = right.mean(), binary_cross_entropy(judge(drawn), 1.0).mean()
+    judged, fooled = adversarial_losses(judge, image, drawn)
     ctx.init(fooled, seed=seed)
     step = ctx.compile(
         seq(
-            train.grad_update(judged), train.adam(judged, 1e-3, betas=(0.5, 0.999), params=judge),
-            train.grad_update(fooled), train.adam(fooled, 1e-3, betas=(0.5, 0.999), params=generate),
+            train.grad_update(judged), train.adam(judged, GAN_RATE, betas=GAN_BETAS, params=judge),
+            train.grad_update(fooled), train.adam(fooled, GAN_RATE, betas=GAN_BETAS, params=generate),
         )
     )  # fmt: skip
     count, start = 0, perf_counter()

@@ -58,11 +58,11 @@ CLASSIFIERS: Mapping[str, Classifier] = {
 def run(name: str, ctx: Context, *, epochs: int, seed: int) -> Report:
     """Raises: ImportError without scikit-learn."""
     classifier, digits = CLASSIFIERS[name], load(seed)
-    data = train.batches(_columns(digits.train), BATCH, shuffle=seed)
+    data = train.batches(columns(digits.train), BATCH, shuffle=seed)
     model = classifier.build()
     fitted = train.fit(
         model, loss=cross_entropy, optimizer=lambda loss: train.adam(loss, classifier.rate), data=data, ctx=ctx,
-        epochs=epochs, validation=data.of(_columns(digits.test)), metrics={"accuracy": train.accuracy}, show=False,
+        epochs=epochs, validation=data.of(columns(digits.test)), metrics={"accuracy": train.accuracy}, show=False,
     )  # fmt: skip
     score = fitted.watched[-1]["accuracy"]
     cells = sum(prod(p.dims) for p in model.params.values())
@@ -73,5 +73,5 @@ def run(name: str, ctx: Context, *, epochs: int, seed: int) -> Report:
     return Report(score, classifier.required, lines | timing(fitted))
 
 
-def _columns(samples: Split) -> dict[str, Any]:
+def columns(samples: Split) -> dict[str, Any]:
     return {"image": samples.images.reshape(-1, SIDE, SIDE, 1), "label": samples.labels}
