@@ -53,7 +53,7 @@ class Experiment:
     predictions with the column `target` of the data."""
 
     data: train.Batches
-    held_out: train.Batches
+    test_data: train.Batches
     blocks: Mapping[str, Any]
     tasks: Sequence[Task]
     output: oc.Tensor
@@ -143,7 +143,7 @@ def distance(drawn: Array, target: Array) -> float:
 
 
 def supervised(
-    model: Any, twin: Callable[..., Any], data: train.Batches, held_out: train.Batches, loss: str, **settings: Any
+    model: Any, twin: Callable[..., Any], data: train.Batches, test_data: train.Batches, loss: str, **settings: Any
 ) -> Experiment:
     """A model whose target is the last column; `loss` is the name of a function in ocannl and in the libraries."""
     *inputs, target = data.placeholders
@@ -161,7 +161,7 @@ def supervised(
 
     task = Task(getattr(oc, loss)(output, target).mean(), twin_loss)
     return Experiment(
-        data, held_out, {"": model}, [task], output, partial(predict, **inference_mode), target=str(target.label),
+        data, test_data, {"": model}, [task], output, partial(predict, **inference_mode), target=str(target.label),
         **settings,
     )  # fmt: skip
 
@@ -170,12 +170,12 @@ def of_table(name: str, seed: int) -> Experiment:
     table = tabular.TABLES[name]
     rows, test = tabular.load(table, seed)
     data = train.batches({"x": rows.inputs, "target": rows.target}, tabular.BATCH, shuffle=seed, partial="drop")
-    held_out = data.of({"x": test.inputs, "target": test.target})
+    test_data = data.of({"x": test.inputs, "target": test.target})
     model = nn.mlp(widths=[tabular.HIDDEN, table.outputs])
     twin = partial(models.mlp, path="")
     loss, score = ("cross_entropy", accuracy) if table.is_classification else ("squared_error", r2)
     return supervised(
-        model, lambda lib, w, x: twin(lib, w, x=x), data, held_out, loss, score=score,
+        model, lambda lib, w, x: twin(lib, w, x=x), data, test_data, loss, score=score,
         optimizer=Adam(3e-3, decay=0.1), epochs=30,
     )  # fmt: skip
 
@@ -183,18 +183,18 @@ def of_table(name: str, seed: int) -> Experiment:
 def of_characters(name: str, task: language.Task, epochs: int, seed: int) -> Experiment:
     corpus = task.corpus()
     model = task.model.build(vocabulary=len(corpus.alphabet), length=task.length)
-    data, held_out = language.batches_of(corpus, task, seed)
+    data, test_data = language.batches_of(corpus, task, seed)
     return supervised(
-        model, getattr(models, name), data, held_out, "cross_entropy", score=nats,
+        model, getattr(models, name), data, test_data, "cross_entropy", score=nats,
         optimizer=Adam(task.model.rate, decay=0.01), epochs=epochs,
     )  # fmt: skip
 
 
 def of_sums(seed: int, epochs: int = 10) -> Experiment:
-    data, held_out = addition.batches_of(*addition.load(seed), seed)
+    data, test_data = addition.batches_of(*addition.load(seed), seed)
     optimizer = Adam(addition.RATE, steps=epochs * len(data))
     return supervised(
-        addition.adder(label="adder"), models.adder, data, held_out, "cross_entropy", score=exact, optimizer=optimizer,
+        addition.adder(label="adder"), models.adder, data, test_data, "cross_entropy", score=exact, optimizer=optimizer,
         epochs=epochs,
     )  # fmt: skip
 
@@ -202,9 +202,9 @@ def of_sums(seed: int, epochs: int = 10) -> Experiment:
 def of_pictures(name: str, epochs: int, seed: int) -> Experiment:
     classifier, samples = pictures.CLASSIFIERS[name], digits.load(seed)
     data = train.batches(pictures.columns(samples.train), pictures.BATCH, shuffle=seed, partial="drop")
-    held_out = data.of(pictures.columns(samples.test))
+    test_data = data.of(pictures.columns(samples.test))
     return supervised(
-        classifier.build(), getattr(models, name), data, held_out, "cross_entropy", score=accuracy,
+        classifier.build(), getattr(models, name), data, test_data, "cross_entropy", score=accuracy,
         optimizer=Adam(classifier.rate), epochs=epochs,
     )  # fmt: skip
 
@@ -232,7 +232,7 @@ def noisy_images(seed: int, size: int, test_scale: float) -> tuple[train.Batches
 
 
 def of_vae(seed: int, epochs: int = 60) -> Experiment:
-    data, held_out = noisy_images(seed, generative.LATENT, test_scale=0.0)
+    data, test_data = noisy_images(seed, generative.LATENT, test_scale=0.0)
     image, noise = data.placeholders
     decoder = nn.mlp(widths=[generative.HIDDEN, generative.PIXELS], label="decoder")
     encoder = nn.mlp(widths=[generative.HIDDEN], label="encoder")
@@ -244,12 +244,12 @@ def of_vae(seed: int, epochs: int = 60) -> Experiment:
 
     tasks = [Task(losses.mean(), lambda lib, w, batch: twin(lib, w, batch).mean())]
     return Experiment(
-        data, held_out, {"": model}, tasks, losses, twin, mean, "image", Adam(generative.VAE_RATE), epochs
+        data, test_data, {"": model}, tasks, losses, twin, mean, "image", Adam(generative.VAE_RATE), epochs
     )
 
 
 def of_gan(seed: int, epochs: int = 150) -> Experiment:
-    data, held_out = noisy_images(seed, generative.NOISE, test_scale=1.0)
+    data, test_data = noisy_images(seed, generative.NOISE, test_scale=1.0)
     image, noise = data.placeholders
     generate = generative.generator(label="generator")
     judge = nn.mlp(widths=[generative.HIDDEN, 1], label="judge")
@@ -260,7 +260,7 @@ def of_gan(seed: int, epochs: int = 150) -> Experiment:
         Task(fooled, lambda lib, w, batch: models.fooled(lib, w, batch["noise"]), "generator."),
     ]
     return Experiment(
-        data, held_out, {"generator.": generate, "judge.": judge}, tasks, drawn,
+        data, test_data, {"generator.": generate, "judge.": judge}, tasks, drawn,
         lambda lib, w, batch: models.generator(lib, w, batch["noise"]), distance, "image",
         Adam(generative.GAN_RATE, betas=generative.GAN_BETAS), epochs,
     )  # fmt: skip
@@ -292,7 +292,7 @@ def score_of(trainer: Any, experiment: Experiment) -> float:
     for _ in range(experiment.epochs):
         for batch in batches_of(experiment.data):
             trainer.step(batch)
-    rows = [(trainer.predict(batch), batch[experiment.target]) for batch in batches_of(experiment.held_out)]
+    rows = [(trainer.predict(batch), batch[experiment.target]) for batch in batches_of(experiment.test_data)]
     return experiment.score(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
 
@@ -324,12 +324,12 @@ def shortest_times(trainers: Sequence[Trainer], batches: Sequence[Batch]) -> lis
     """The time of a step of each, in seconds."""
     times: list[list[float]] = [[] for _ in trainers]
     for _ in range(ROUNDS):
-        for trainer, found in zip(trainers, times, strict=True):
+        for trainer, samples in zip(trainers, times, strict=True):
             start, count = perf_counter(), 0
             while (passed := perf_counter() - start) < ROUND_SECONDS:
                 trainer.step(batches[count % len(batches)])
                 count += 1
-            found.append(passed / count)
+            samples.append(passed / count)
     return list(map(min, times))
 
 
@@ -344,8 +344,8 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(arguments.threads)
-    others = "  compiled       JAX  ratio difference" if arguments.times else ""
-    print(f"{'demonstration':<18}    ocannl   PyTorch{others}")
+    peers = "  compiled       JAX  ratio difference" if arguments.times else ""
+    print(f"{'demonstration':<18}    ocannl   PyTorch{peers}")
     show = print_times if arguments.times else print_scores
     for name in arguments.names or EXPERIMENTS:
         show(EXPERIMENTS[name], name, arguments.seed, arguments.threads)

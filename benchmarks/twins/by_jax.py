@@ -115,7 +115,7 @@ class Trainer:
 
                 def loss(params: Mapping[str, Array], weights=weights, objective=objective) -> Any:  # type: ignore[no-untyped-def]
                     changed = {**weights, **params}
-                    return objective.loss(THIS, changed, batch), {path: changed[path] for path in training.states}
+                    return objective.loss(LIBRARY, changed, batch), {path: changed[path] for path in training.states}
 
                 params = {path: weights[path] for path in training.paths(objective)}
                 (value, states), grads = jax.value_and_grad(loss, has_aux=True)(params)
@@ -137,4 +137,4 @@ class Trainer:
         return [float(value) for value in values]
 
 
-THIS = sys.modules[__name__]
+LIBRARY = sys.modules[__name__]

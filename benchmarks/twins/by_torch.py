@@ -102,7 +102,7 @@ class Trainer:
             params = [self.weights[path].requires_grad_() for path in training.paths(objective)]
             self.params.append(params)
             self.optimizers.append(torch.optim.AdamW(params, adam.rate, adam.betas, adam.eps, adam.decay, fused=True))
-            loss = partial(objective.loss, THIS)
+            loss = partial(objective.loss, LIBRARY)
             self.losses.append(torch.compile(loss) if compiled else loss)
 
     def step(self, batch: Batch) -> list[float]:
@@ -122,7 +122,7 @@ class Trainer:
     def predict(self, batch: Batch) -> np.ndarray[Any, Any]:
         with torch.no_grad():
             arrays = {name: torch.from_numpy(array) for name, array in batch.items()}
-            return self.training.predict(THIS, self.weights, arrays).numpy()
+            return self.training.predict(LIBRARY, self.weights, arrays).numpy()
 
 
-THIS = sys.modules[__name__]
+LIBRARY = sys.modules[__name__]
