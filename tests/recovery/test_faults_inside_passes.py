@@ -121,7 +121,7 @@ FAULTS = {
         lambda expand: lambda buf, sym: expand(buf, _shortened(sym)),
     ),
     "parts of arrays count as overwritten": Fault(
-        "split_live_ranges", recurrence, split_live_ranges, "covered_buffers",
+        "split_live_ranges", recurrence, split_live_ranges, "privatizable_buffers",
         lambda _: lambda stmts: {
             buf for stmt in stmts for bufs in split_live_ranges.accessed_buffers(stmt) for buf in bufs
         },

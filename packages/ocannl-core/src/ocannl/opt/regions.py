@@ -17,8 +17,8 @@ from dataclasses import replace
 
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import AccessMode, BindIndex, Body, Buf, For, MemorySpace, Proc, Stmt, region_body
-from ocannl.opt.analysis.covered_buffers import covered_buffers
 from ocannl.opt.analysis.nests import accessed_buffers, bound_names
+from ocannl.opt.analysis.privatizable_buffers import privatizable_buffers
 from ocannl.opt.analysis.region_parts import region_parts
 from ocannl.opt.analysis.substitution import with_buffers
 
@@ -74,7 +74,7 @@ class _Regions:
             return ()
         accessed = {buf for stmt in body for bufs in accessed_buffers(stmt) for buf in bufs}
         bufs = [buf for buf in self.proc.bufs if buf in accessed]
-        carried = accessed - covered_buffers(body) if in_loop else set()  # from earlier iterations
+        carried = accessed - privatizable_buffers(body) if in_loop else set()  # from earlier iterations
         visible = {
             buf: replace(buf, space=MemorySpace.GLOBAL, access=AccessMode.INOUT) for buf in bufs
             if buf.access in (AccessMode.TEMP, AccessMode.OUT) and (self.parts_of[buf] > 1 or buf in carried)

@@ -27,8 +27,8 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
+from ocannl.opt.analysis.loop_dependence_graph import LoopDependenceGraph, loop_dependence_graph, members
 from ocannl.opt.analysis.nests import PerfectNest, accessed_buffers, bound_names, loads, nest_of
-from ocannl.opt.analysis.step_dependences import StepDependences, members, step_dependences
 from ocannl.opt.analysis.substitution import map_statements, substitute_statements
 
 
@@ -83,7 +83,7 @@ def _distributed(body: Body, outside: set[Buf], names: Namer, new: dict[Buf, Buf
 
 def _distribute(step: For, elsewhere: set[Buf], names: Namer, new: dict[Buf, Buf]) -> Sequence[Stmt]:
     nests = [nest_of(stmt) for stmt in step.body]
-    dependences = step_dependences(step, elsewhere)
+    dependences = loop_dependence_graph(step, elsewhere)
     before, after = _choose(step, nests, dependences)
     if not before | after:
         return [step]
@@ -102,7 +102,7 @@ def _distribute(step: For, elsewhere: set[Buf], names: Namer, new: dict[Buf, Buf
 
 
 def _choose(
-    step: For, nests: Sequence[PerfectNest | None], dependences: StepDependences
+    step: For, nests: Sequence[PerfectNest | None], dependences: LoopDependenceGraph
 ) -> tuple[int, int]:
     """Chooses the statements to execute before and after the loop, as bit sets."""
     movable = sum(1 << n for n, nest in enumerate(nests) if nest is not None and _is_movable(nest, step.sym))
@@ -125,7 +125,7 @@ def _is_movable(nest: PerfectNest, sym: Sym) -> bool:
     )
 
 
-def _is_profitable(nest: PerfectNest, dependences: StepDependences) -> bool:
+def _is_profitable(nest: PerfectNest, dependences: LoopDependenceGraph) -> bool:
     """Whether the nest does much more work than the temporaries that it accesses have cells."""
     if not isinstance(nest.leaf, Update):
         return False

@@ -15,7 +15,7 @@ from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loo
 from ocannl.opt.schedule.continued_sums import schedulable_group
 from ocannl.opt.schedule.loop_generation import build_loops, pack_operands
 from ocannl.opt.schedule.plan import Plan, TilePlan, candidate_plans, model_plan
-from ocannl.opt.schedule.plan.simple_plans import simple_plan
+from ocannl.opt.schedule.plan.fallback_plans import fallback_plan
 
 PlanChoices = Mapping[int, tuple[int, ...]]
 """For statements of a program, by position: the index into `candidate_plans` of each group; 0 is the model's plan."""
@@ -60,7 +60,7 @@ def schedule_with(proc: Proc, choose: GroupPlanner) -> Proc:
 
 def schedule_simply(proc: Proc, capabilities: Capabilities) -> Proc:
     """The simple form of `schedule`, which shares neither the cost model nor packing and blocking with it."""
-    return schedule_with(proc, lambda group, is_parallel: simple_plan(group, capabilities))
+    return schedule_with(proc, lambda group, is_parallel: fallback_plan(group, capabilities))
 
 
 def schedulable_groups(stmt: Stmt, names: Namer) -> Iterator[tuple[FusionGroup, bool]]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from ocannl.ir.loops import AccessMode, BindIndex, Body, Buf, For, Proc, Stmt, region_body
 from ocannl.ir.name_mangling import Namer
-from ocannl.opt.analysis.covered_buffers import covered_buffers
 from ocannl.opt.analysis.nests import accessed_buffers, bound_names
+from ocannl.opt.analysis.privatizable_buffers import privatizable_buffers
 from ocannl.opt.analysis.region_parts import region_parts
 from ocannl.opt.analysis.substitution import with_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
@@ -73,7 +73,7 @@ class _Part:
 
 def _part(stmts: Sequence[Stmt], enclosing: tuple[Stmt, ...]) -> _Part:
     accessed = frozenset(buf for stmt in stmts for bufs in accessed_buffers(stmt) for buf in bufs)
-    return _Part(accessed, frozenset(covered_buffers(stmts)), enclosing)
+    return _Part(accessed, frozenset(privatizable_buffers(stmts)), enclosing)
 
 
 def _live_ranges(buf: Buf, parts: Sequence[_Part]) -> list[list[int]]:

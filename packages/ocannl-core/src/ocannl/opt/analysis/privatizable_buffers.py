@@ -1,4 +1,4 @@
-"""Buffers whose values do not outlive the statements that write them."""
+"""Array privatization: buffers whose values do not outlive the statements that write them (Tu and Padua 1993)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ocannl.ir.loops import BindIndex, Body, Buf, For, If, Let, Ref, Stmt, Store
 from ocannl.opt.analysis.nests import PerfectNest, accessed_buffers, covers_buffer, loads
 
 
-def covered_buffers(body: Iterable[Stmt]) -> set[Buf]:
+def privatizable_buffers(body: Iterable[Stmt]) -> set[Buf]:
     """Returns the buffers that the statements overwrite as a whole before they read any cell."""
     covered: set[Buf] = set()
     exposed: set[Buf] = set()  # accessed before they are overwritten

@@ -1,4 +1,4 @@
-"""Dependences between the statements of a sequential loop (Allen and Kennedy 1987)."""
+"""Dependence graph of the statements of a sequential loop (Allen and Kennedy 1987)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import AccessMode, Buf, For, Ref, Stmt, Store, Update
-from ocannl.opt.analysis.covered_buffers import covered_buffers
 from ocannl.opt.analysis.nests import accessed_buffers, leaves, loads, nest_of
+from ocannl.opt.analysis.privatizable_buffers import privatizable_buffers
 
 
 @dataclass(frozen=True, slots=True)
-class StepDependences:
+class LoopDependenceGraph:
     """Statement i depends on statement j, in the same or an earlier iteration, if bit i of `successors[j]` is set.
 
     `private` buffers hold values of one iteration; they cause no dependences between iterations if each iteration has a
@@ -53,11 +53,11 @@ def members(bits: int) -> Iterable[int]:
         bits ^= low
 
 
-def step_dependences(loop: For, accessed_elsewhere: set[Buf]) -> StepDependences:
+def loop_dependence_graph(loop: For, accessed_elsewhere: set[Buf]) -> LoopDependenceGraph:
     """Analyses a sequential loop; `accessed_elsewhere` are the buffers that code outside of it accesses."""
     stmts = loop.body
     access = [accessed_buffers(stmt) for stmt in stmts]
-    covered = covered_buffers(stmts)
+    covered = privatizable_buffers(stmts)
     bufs = dict.fromkeys(buf for read, written in access for buf in (*read, *written))
     private = {b for b in bufs if b.access is AccessMode.TEMP and b in covered and b not in accessed_elsewhere}
     accumulators = {b for b in bufs if b not in private and _is_accumulator(b, stmts)}
@@ -76,7 +76,7 @@ def step_dependences(loop: For, accessed_elsewhere: set[Buf]) -> StepDependences
                     successors[i] |= 1 << j  # in the same iteration
                 if buf not in private and _is_carried(loop.sym, refs[i], refs[j]):
                     successors[i] |= 1 << j
-    return StepDependences(tuple(_transitive(successors)), frozenset(private), frozenset(accumulators))
+    return LoopDependenceGraph(tuple(_transitive(successors)), frozenset(private), frozenset(accumulators))
 
 
 def _is_accumulator(buf: Buf, stmts: Sequence[Stmt]) -> bool:

@@ -10,7 +10,7 @@ from ocannl.opt.schedule.plan.register_tiles import TilePlan, plan_with_tile, ti
 from ocannl.opt.schedule.plan.scalar_plans import ScalarPlan, scalar_plan
 
 
-def simple_plan(group: FusionGroup, capabilities: Capabilities) -> ScalarPlan | TilePlan:
+def fallback_plan(group: FusionGroup, capabilities: Capabilities) -> ScalarPlan | TilePlan:
     """Returns the plan of a small tile along a loop in which all written cells are contiguous, and along one more loop;
     the scalar plan if there is no such loop."""
     problem = tiling_problem(group, capabilities)
