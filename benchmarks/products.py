@@ -1,6 +1,6 @@
-"""Products of matrices beside PyTorch's: float32, GF/s and the ratio of the times.
+"""Products of matrices beside PyTorch's: GF/s and the ratio of the times.
 
-    python benchmarks/products.py [--threads N] [FORM:MxKxN ...]
+    python benchmarks/products.py [--threads N] [--dtype bfloat16] [FORM:MxKxN ...]
 
 Forms: `nn` is `a[m,k] b[k,n]`, `nt` is `a[m,k] b[n,k]` as in a layer with weights `[outputs, inputs]`, `tn` is
 `a[k,m] b[k,n]` as in the gradient of weights, `tt` is `a[k,m] b[n,k]`, and `batch:BxMxKxN` is a batch of products.
@@ -10,7 +10,7 @@ precedes each round: threads of OpenMP spin for milliseconds after their last lo
 
 from __future__ import annotations
 
-import sys
+from argparse import ArgumentParser
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -26,6 +26,7 @@ SECONDS = 0.8  # for each product
 ROUND_SECONDS = 0.02
 PAUSE_SECONDS = 0.02
 MIN_ROUNDS = 5
+TOLERANCES = {"float32": 1e-4, "bfloat16": 1e-2}  # of the largest cell
 FORMS = {
     "nn": "m,k; k,n => m,n", "nt": "m,k; n,k => m,n", "tn": "k,m; k,n => m,n", "tt": "k,m; n,k => m,n",
     "batch": "b,m,k; b,k,n => b,m,n",
@@ -63,19 +64,20 @@ class Product:
 Call = Callable[[], object]
 
 
-def calls(product: Product, threads: int) -> tuple[Call, Call, Callable[[], float]]:
+def calls(product: Product, threads: int, dtype: str) -> tuple[Call, Call, Callable[[], float]]:
     """The calls of ocannl and of PyTorch, and the difference of their results, relative to the largest cell."""
     a, b = product.operands()
     ctx = oc.Context("llvm", threads=threads)
-    result = oc.einsum(FORMS[product.form], oc.tensor(a), oc.tensor(b))
+    result = oc.einsum(FORMS[product.form], oc.tensor(a, dtype=dtype), oc.tensor(b, dtype=dtype))
     routine = ctx.compile(result.forward)
-    left, right = torch.from_numpy(a), torch.from_numpy(b)
+    left, right = (torch.from_numpy(operand).to(getattr(torch, dtype)) for operand in (a, b))
     left = left.T if product.form in ("tn", "tt") else left
     right = right.T if product.form in ("nt", "tt") else right
-    out = torch.empty(result.dims)
+    out = torch.empty(result.dims, dtype=left.dtype)
 
     def difference() -> float:
-        return float(np.max(np.abs(ctx[result] - out.numpy())) / out.abs().max())
+        theirs = out.float().numpy()
+        return float(np.max(np.abs(ctx[result].astype("f4") - theirs)) / np.abs(theirs).max())
 
     return routine, lambda: torch.matmul(left, right, out=out), difference
 
@@ -87,22 +89,25 @@ def seconds(call: Call, repetitions: int, clock: Callable[[], float]) -> float:
     return (clock() - start) / repetitions
 
 
-def main(arguments: list[str]) -> None:
-    threads = 1
-    if arguments[:1] == ["--threads"]:
-        threads, arguments = int(arguments[1]), arguments[2:]
+def main() -> None:
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--dtype", choices=TOLERANCES, default="float32")
+    parser.add_argument("products", nargs="*", default=PRODUCTS)
+    arguments = parser.parse_args()
+    threads, dtype = arguments.threads, arguments.dtype
     torch.set_num_threads(threads)
     clock = process_time if threads == 1 else perf_counter
-    print(f"{'':22}{'ocannl':>9}{'PyTorch':>9}  ocannl / PyTorch, {threads} thread{'s'[: threads > 1]}")
+    print(f"{'':22}{'ocannl':>9}{'PyTorch':>9}  ocannl / PyTorch, {dtype}, {threads} thread{'s'[: threads > 1]}")
     ratios = []
-    for text in arguments or PRODUCTS:
+    for text in arguments.products:
         product = Product.parse(text)
-        ours, theirs, difference = calls(product, threads)
+        ours, theirs, difference = calls(product, threads, dtype)
         repetitions = []
         for call in (ours, theirs):
             call()
             repetitions.append(max(1, int(ROUND_SECONDS / seconds(call, 2, perf_counter))))
-        assert difference() < 1e-4, (text, difference())
+        assert difference() < TOLERANCES[dtype], (text, difference())
         times: tuple[list[float], list[float]] = ([], [])
         stop = perf_counter() + SECONDS
         while perf_counter() < stop or len(times[0]) < MIN_ROUNDS:
@@ -117,4 +122,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

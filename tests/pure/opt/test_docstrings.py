@@ -17,7 +17,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.ops import ADD, BY_NAME, Op
-from ocannl.ir.precision import Precision, float32, float64, int32
+from ocannl.ir.precision import Precision, bfloat16, float32, float64, int32
 from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
@@ -32,6 +32,7 @@ from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.attention.skip_masked_keys import skip_masked_keys
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
+from ocannl.opt.idioms.pair_products import pair_products
 from ocannl.opt.idioms.precompute_indices import precompute_indices
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
 from ocannl.opt.idioms.store_gathers import store_gathers
@@ -56,6 +57,7 @@ from ocannl.opt.simplify.simplify import simplify
 from ocannl.opt.simplify.split_live_ranges import split_live_ranges
 
 TARGET = Capabilities()
+PAIRING_TARGET = Capabilities(vector_bytes=16, bfloat16_dots=True)
 
 
 def node(label: str, *dims: int, role: Role = Role.RESULT, kind: Precision = float32) -> TNode:
@@ -256,6 +258,14 @@ def to_parts() -> Proc:
     return lower(Assign(y, ADD, False, (Piece((i,), at(), Read(x, at(i))),)), "step")
 
 
+def to_pair() -> Proc:
+    x, w = (node(name, *dims, role=Role.PLACEHOLDER, kind=bfloat16) for name, *dims in (("x", 4, 6), ("w", 6, 16)))
+    y, i, j, k = node("y", 4, 16), loop(4), loop(16, "j"), loop(6, "k")
+    term = apply("mul", Read(x, at(i, k)), Read(w, at(k, j)))
+    product = Assign(y, ADD, True, (Piece((i, j, k), at(i, j), term),))
+    return fuse_epilogues(decide_placement(lower(product, "step"), {}))
+
+
 def to_schedule() -> Proc:
     w, y, i, j = node("w", 5, 7, role=Role.PLACEHOLDER), node("y", 5), loop(5), loop(7, "j")
     return lower(Assign(y, ADD, False, (Piece((i, j), at(i), Read(w, at(i, j))),)), "step")
@@ -395,6 +405,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "store_gathers": (store_gathers, to_store, store_gathers),
     "precompute_indices": (precompute_indices, to_precompute, lambda proc: precompute_indices(proc, 0)),
     "split_reductions": (split_reductions, to_parts, lambda proc: split_reductions(proc, 192)),
+    "pair_products": (pair_products, to_pair, lambda proc: pair_products(proc, PAIRING_TARGET)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "hoist_invariant_nests": (hoist_invariant_nests, to_hoist, hoist_invariant_nests),
     "eliminate_common_subexpressions": (eliminate_common_subexpressions, to_number, eliminate_common_subexpressions),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ocannl.backend import Capabilities
 from ocannl.backend.cpu import NativeBackend, NativeCode, backend_version, native_capabilities
@@ -15,7 +16,8 @@ from ocannl_backend_llvm.types import LLVM_TYPES
 
 
 def _capabilities() -> Capabilities:
-    return native_capabilities(LLVM_TYPES, jit.host().vector_registers, _compile)
+    capabilities = native_capabilities(LLVM_TYPES, jit.host().vector_registers, _compile)
+    return replace(capabilities, bfloat16_dots=jit.host().instructions.bfloat16_dots)
 
 
 def _compile(procs: Sequence[Proc]) -> NativeCode:

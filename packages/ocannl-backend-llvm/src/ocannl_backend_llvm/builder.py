@@ -18,6 +18,7 @@ class Instructions:
 
     half: bool = False  # converts between float16 and float32
     scale: bool = False  # multiplies float32 by powers of two, in vectors
+    bfloat16_dots: bool = False  # adds the products of two pairs of bfloat16 to float32, in vectors
 
 
 DEFINITION = re.compile(r"define ([^(]*)\((.*?)\)(.*) {")  # the first line of a function

@@ -36,7 +36,8 @@ class Target:
     def instructions(self) -> Instructions:
         present = self.features.split(",")
         half = "+f16c" in present or self.triple.startswith(("aarch64", "arm64"))
-        return Instructions(half, scale="+avx512f" in present and "+avx512vl" in present)
+        vectors = "+avx512f" in present and "+avx512vl" in present
+        return Instructions(half, scale=vectors, bfloat16_dots=vectors and "+avx512bf16" in present)
 
     @property
     def vector_registers(self) -> tuple[int, int]:

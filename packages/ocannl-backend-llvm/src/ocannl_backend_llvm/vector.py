@@ -243,6 +243,11 @@ class VectorCode(ScalarCode):
             return self.splat(LLVM_TYPES[work], self.scalar.widened(expr, work))
         return super().widened(expr, work)
 
+    def pair(self, low: Expr, high: Expr) -> str:
+        if not self.varies(low) and not self.varies(high):
+            return self.splat("i32", self.scalar.pair(low, high))
+        return super().pair(low, high)
+
     def truth(self, expr: Expr) -> str:
         if not self.varies(expr):
             return self.splat("i1", self.scalar.truth(expr))

@@ -21,6 +21,7 @@ class Capabilities:
     alignment_bytes: int = 64  # of every array in a slab
     vector_bytes: int = 0  # size of a SIMD register; 0: scalar code
     vector_registers: int = 16
+    bfloat16_dots: bool = False  # instructions that add the products of two pairs of bfloat16 to float32
     cpu: Cpu = COMMON_CPU  # it affects loop order and tiling, but never the order of floating-point reductions
     timestamps: bool = False  # supports the statement `ReadClock`, with which profiles measure the parts of a nest
 
@@ -30,6 +31,6 @@ class Capabilities:
             f"precisions={','.join(sorted(self.precisions))} scheduled={self.wants_schedule} "
             f"grouped={self.wants_fusion_groups} online={self.wants_online_softmax} "
             f"lanes={self.grid_threads} align={self.alignment_bytes} "
-            f"vectors={self.vector_registers}x{self.vector_bytes} "
+            f"vectors={self.vector_registers}x{self.vector_bytes} dots={self.bfloat16_dots} "
             f"{self.cpu.canonical()}"
         )

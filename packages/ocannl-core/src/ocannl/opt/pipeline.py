@@ -21,6 +21,7 @@ from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.attention.skip_masked_keys import skip_masked_keys
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
+from ocannl.opt.idioms.pair_products import pair_products
 from ocannl.opt.idioms.precompute_indices import precompute_indices
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
 from ocannl.opt.idioms.store_gathers import store_gathers
@@ -128,6 +129,7 @@ def passes(
         Pass("store_gathers", store_gathers, when=c.wants_schedule),  # after fusion, which knows fills and updates
         Pass("precompute_indices", precompute_indices, when=c.wants_schedule),  # before loops are vectorized
         Pass("split_reductions", lambda proc: split_reductions(proc, grid_threads=c.grid_threads), when=splits),
+        Pass("pair_products", lambda proc: pair_products(proc, c), when=c.wants_schedule and c.bfloat16_dots),
         Pass(
             "schedule", lambda proc: schedule(proc, c, MODEL_CHOICES if proc.is_part else choose(proc)),
             when=c.wants_schedule,

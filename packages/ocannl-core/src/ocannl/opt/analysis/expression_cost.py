@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ocannl.ir.bfloat16_dots import factors_of_dot
 from ocannl.ir.loops import Apply, Cast, Expr, Load, When
+from ocannl.ir.ops import ADD
 from ocannl.opt import machine_model as machine
 
 
@@ -28,6 +30,9 @@ def cost(expr: Expr, eliminates_common_subexpressions: bool = False) -> Cost:
                 continue
             visited.add(node)
         match node:
+            case Apply(op) if op is ADD and (factors := factors_of_dot(node)) is not None:
+                work += 1
+                stack.extend(factors)
             case Apply(op, args):
                 work += machine.OP_COSTS.get(op.name, 1)
                 stack.extend(args)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from ocannl.ir.affine import TRUE, Sym
+from ocannl.ir.bfloat16_dots import dot_of_pairs, factors_of_dot
 from ocannl.ir.free_symbols import mentioned_symbols
 from ocannl.ir.loops import (
     Apply,
@@ -99,6 +100,10 @@ class _InvariantHoister:
             if expr not in self._hoisted:
                 self._hoisted[expr] = self._hoist(expr, *dependences)
             return self._hoisted[expr](cell)
+        factors = factors_of_dot(expr)
+        if factors is not None:  # which are shared as they are stored, since instructions take them in this form
+            x, y, u, v = (self._value(factor, cell, variables) for factor in factors)
+            return dot_of_pairs((x, y, u, v))
         match expr:
             case Apply(op, args):
                 return Apply(op, tuple([self._value(arg, cell, variables) for arg in args]))

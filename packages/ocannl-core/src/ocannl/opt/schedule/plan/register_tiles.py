@@ -8,6 +8,7 @@ from math import prod
 
 from ocannl.ir.accesses import always_in_bounds
 from ocannl.ir.affine import Cond, Sym
+from ocannl.ir.bfloat16_dots import factors_of_dot
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Buf, Cast, Expr, IndexValue, Load, Ref, Var, When
 from ocannl.ir.projections import is_injective
@@ -222,8 +223,11 @@ def bounds_guards(value: Expr) -> list[Cond]:
 
 
 def _reduction_reads(group: FusionGroup) -> list[Ref]:
-    """Returns the distinct cells read by the terms of the reduction; by the whole group if there is none."""
-    terms = [ref for reduction in group.reductions for ref in loads(reduction.update.value)]
+    """Returns the distinct cells read by the terms of the reduction; by the whole group if there is none. The second
+    product of a dot product of pairs, whose factors are in the same vectors of words, does not count."""
+    values = [reduction.update.value for reduction in group.reductions]
+    values = [part for value in values for part in (factors_of_dot(value) or (value,))[:2]]
+    terms = [ref for value in values for ref in loads(value)]
     return list(dict.fromkeys(terms if group.reductions else group.reads))
 
 

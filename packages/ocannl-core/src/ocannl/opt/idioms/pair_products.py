@@ -1,0 +1,97 @@
+"""Adds up the products of bfloat16 numbers in pairs, with the instructions of processors that have them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ocannl.ir.affine import Affine, Sym
+from ocannl.ir.bfloat16_dots import dot_of_pairs
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.loops import Apply, BindIndex, Cast, Expr, For, If, Load, Proc, Ref, Stmt, is_full, loop
+from ocannl.ir.name_mangling import Namer
+from ocannl.ir.ops import ADD, MUL
+from ocannl.ir.precision import bfloat16, float32
+from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, group_of, is_matmul_like
+from ocannl.opt.analysis.nests import bound_names, same_objects
+from ocannl.opt.analysis.substitution import substitute
+from ocannl.opt.schedule.plan.register_tiles import best_tile_plan
+
+
+def pair_products(proc: Proc, capabilities: Capabilities) -> Proc:
+    """Unrolls the reduction of a product of bfloat16 matrices by two, so that a term is the dot product of two pairs:
+
+        proc step                                          proc step
+          y : f32[4,16]       out                            y : f32[4,16]       out
+          x : bfloat16[4,6]   in                             x : bfloat16[4,6]   in
+          w : bfloat16[6,16]  in                             w : bfloat16[6,16]  in
+          for i_2 in 0..4:                                   for i_2 in 0..4:
+            for j_2 in 0..16:                                  for j_2 in 0..16:
+              local acc: f32                           ==>       local acc: f32
+              acc = 0                                            acc = 0
+              for k in 0..6:                                     for k_2 in 0..3:
+                acc += f32(x[i_2, k]) * f32(w[k, j_2])             acc += f32(x[i_2, 2*k_2]) * f32(w[2*k_2, j_2]) + f32(x[i_2, 2*k_2+1]) * f32(w[2*k_2+1, j_2])
+              y[i_2, j_2] = acc                                  y[i_2, j_2] = acc
+
+    Reductions of odd length stay as they are, and those whose terms would be the lanes of vectors.
+    """  # noqa: E501
+    names = Namer(bound_names(proc))
+    body = tuple([_paired(stmt, capabilities, names) for stmt in proc.body])
+    return proc if same_objects(body, proc.body) else replace(proc, body=body)
+
+
+def _paired(stmt: Stmt, capabilities: Capabilities, names: Namer) -> Stmt:
+    group = group_of(stmt, names)
+    if group is not None:
+        pairs = _group_of_pairs(group, capabilities, names)
+        return stmt if pairs is None else pairs.stmt()
+    match stmt:
+        case For(body=body) | BindIndex(body=body):
+            new = tuple([_paired(inner, capabilities, names) for inner in body])
+            return stmt if same_objects(new, body) else replace(stmt, body=new)
+        case If(cond, on_true, on_false):
+            first, second = (
+                tuple([_paired(inner, capabilities, names) for inner in part]) for part in (on_true, on_false)
+            )
+            return stmt if same_objects((*first, *second), (*on_true, *on_false)) else If(cond, first, second)
+        case _:
+            return stmt
+
+
+def _group_of_pairs(group: FusionGroup, capabilities: Capabilities, names: Namer) -> FusionGroup | None:
+    """Returns the group with terms that are dot products of pairs; None if it is no product of bfloat16 matrices."""
+    if len(group.reductions) != 1 or not is_matmul_like(group):
+        return None
+    (reduction,) = group.reductions
+    factors, sym = _factors(reduction), _pairable_loop(reduction)
+    if factors is None or sym is None:
+        return None
+    plan = best_tile_plan(group, capabilities)
+    if plan is None or plan.vector in plan.reduction_syms:
+        return None
+    pair = Sym(names(sym.name), 0, sym.extent // 2 - 1)
+    (x, y), (u, v) = (
+        [substitute(factor, {sym: Affine.of(pair) * 2 + sym.lo + n}) for factor in factors] for n in range(2)
+    )
+    loops = tuple([loop(pair, (), old.origin) if old.sym is sym else old for old in reduction.loops])
+    update = replace(reduction.update, value=dot_of_pairs((x, y, u, v)))
+    return replace(group, reductions=(replace(reduction, loops=loops, update=update),))
+
+
+def _factors(reduction: Reduction) -> tuple[Expr, Expr] | None:
+    match reduction.update.value:
+        case Apply(op, (Cast(Load() as x, kind), Cast(Load() as y, _))) if op is MUL and kind is float32:
+            is_sum = reduction.update.op is ADD and reduction.acc.precision is float32
+            return (x, y) if is_sum and x.precision is y.precision is bfloat16 else None
+        case _:
+            return None
+
+
+def _pairable_loop(reduction: Reduction) -> Sym | None:
+    """Returns a reduction loop of even length, preferably one along which an operand is contiguous."""
+    syms = [
+        old.sym for old in reduction.loops
+        if is_full(old) and old.sym.extent % 2 == 0 and old.sym not in reduction.cond.syms
+    ]  # fmt: skip
+    factors = _factors(reduction) or ()
+    refs: list[Ref] = [factor.ref for factor in factors if isinstance(factor, Load)]
+    return max(syms, key=lambda sym: any(abs(ref.stride(sym)) == 1 for ref in refs), default=None)
