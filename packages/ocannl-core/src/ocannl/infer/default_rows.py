@@ -66,10 +66,11 @@ def dependent_vars(row_vars: list[RowVar]) -> set[RowVar]:
     todo = [var for var in row_vars if any(opnd.var is not None and opnd.count for _, opnd in above(var))]
     dependent = set(todo)
     while todo:
-        for res, _ in below(todo.pop()):
-            if res.var is not None and res.var not in dependent:
-                dependent.add(res.var)
-                todo.append(res.var)
+        var = todo.pop()
+        for row, _ in (*below(var), *((equal, var) for _, equal in undecided_equals(var))):
+            if row.var is not None and row.var not in dependent:
+                dependent.add(row.var)
+                todo.append(row.var)
     return dependent
 
 
@@ -80,8 +81,22 @@ def overlap_rows(undecided: Undecided) -> list[Default]:
         if isinstance(constraint, Equal) and constraint.a is not None:
             defaults += overlap(constraint.a, constraint.b)
         elif isinstance(constraint, Order) and constraint.res is not None:
-            defaults += insert_axes(constraint.res, constraint.opnd)
+            for res in forms(constraint.res):
+                for opnd in forms(constraint.opnd):
+                    defaults += insert_axes(res, opnd)
     return defaults
+
+
+def forms(row: Row) -> list[Row]:
+    """The row, and with the rows that undecided equalities give for the part around its variable."""
+    row = resolve(row)
+    found = [row]
+    for a, b in undecided_equals(row.var) if row.var is not None else ():
+        before, after = len(row.lead) - len(a.lead), len(a.trail)
+        inner = row.lead[max(before, 0) :] + row.trail[:after]  # the axes of `row` around its variable that `a` has
+        if [*map(find, inner)] == [*map(find, a.axes)]:
+            found.append(Row(row.lead[:before] + b.lead, b.var, b.trail + row.trail[after:]))
+    return found
 
 
 def insert_axes(res: Row, opnd: Row) -> list[Default]:
