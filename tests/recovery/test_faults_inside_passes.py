@@ -108,6 +108,9 @@ FAULTS = {
         "store_gathers", embedding, store_gathers, "loop",
         lambda loop: lambda sym, *rest: loop(Sym(sym.name, sym.lo, sym.hi + 1), *rest),
     ),
+    "initial values are not stored": Fault(
+        "store_gathers", embedding, store_gathers._GatherStores, "filled", lambda filled: lambda *_: ()
+    ),
     "there are too few indices": Fault("precompute_indices", counts, precompute_indices, "local_buffer", _smaller),
     "indices are not stored": Fault(
         "precompute_indices", counts, precompute_indices, "Store", lambda store: lambda *_: Comment("nothing")

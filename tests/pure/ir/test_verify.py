@@ -78,7 +78,7 @@ i, j, k, n = map(Affine.of, (I, J, K, N))
 
 X, Y, H = buf("x", 5, access=AccessMode.IN), buf("y", 5), buf("h", 5, kind=P.float16, access=AccessMode.IN)
 W = buf("w", 5, 3, access=AccessMode.CONST)
-TIMES = buf("times", 5, kind=P.int64)
+TIMES, ROWS = buf("times", 5, kind=P.int64), buf("rows", 5, kind=P.int64, access=AccessMode.IN)
 M, C = buf("m", 5, kind=P.int32), buf("c", 5, kind=P.bool_)
 OUT, T, A = buf("out", 5, access=AccessMode.OUT), temp("t", 5), reg("a")
 
@@ -110,6 +110,11 @@ def between(sym: Sym, lo: Affine | int, hi: Affine | int, *body: Stmt, step: int
 
 def store(value: Expr, into: Buf = Y) -> For:
     return over(I, Store(ref(into, I), value))
+
+
+def gather(into: Buf, *then: Stmt) -> For:
+    row = Sym("row", 0, 4, SymKind.INDIRECT)
+    return over(I, BindIndex(row, load(ROWS, I), (Store(ref(into, I), load(X, row)), *then)))
 
 
 def proc(*body: Stmt, bufs: tuple[Buf, ...] = (X, Y, H, W, M, C, TIMES), syms: tuple[Sym, ...] = (N,)) -> Proc:
@@ -535,6 +540,23 @@ REFUSED: list[tuple[Stage, Proc, str]] = [
         no write to `out`, which is `out`
           of  proc step, optimized""",
     ),
+    # a bound index may be out of range
+    (
+        "optimized",
+        proc(gather(OUT), bufs=(X, ROWS, OUT)),
+        """
+        output `out` is only written where `row` is in range
+          of  proc step, optimized""",
+    ),
+    (
+        "optimized",
+        proc(gather(T), copy(Y, T), bufs=(X, Y, ROWS, T)),
+        """
+        read of `t[y_t]`, which is only written where `row` is in range
+          in  y[y_t] = t[y_t]
+          of  for y_t in 0..5:
+          of  proc step, optimized""",
+    ),
     (
         "optimized",
         replace(proc(copy(Y, X), bufs=(X, Y)), facts=(Fact(Y.node, Placement.TEMPORARY, "decide_placement"),)),
@@ -619,6 +641,12 @@ def test_alignment_is_what_the_device_asks() -> None:
     verify(program, "placed", alignment_bytes=32)
     with pytest.raises(VerifyError, match="at offset 32 in the arena, which is not a multiple of 64 bytes"):
         verify(program, "placed", alignment_bytes=64)
+
+
+def test_initial_values_and_reads_below_the_same_index_are_accepted() -> None:
+    initial = over(K, Store(ref(OUT, K), num(0)))
+    verify(proc(initial, gather(OUT), bufs=(X, ROWS, OUT)), "optimized")
+    verify(proc(gather(T, Store(ref(Y, I), load(T, I))), bufs=(X, Y, ROWS, T)), "optimized")
 
 
 def test_stages_have_names() -> None:

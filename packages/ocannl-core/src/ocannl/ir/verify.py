@@ -5,8 +5,9 @@ operation of an `Update` is a monoid; a reference has one index for each axis, p
 not written. Each stage adds rules:
 
     lowered    each statement, also in regions, is one perfect loop nest with constant bounds; there are no local arrays
-    optimized  temporaries and outputs are written before they are read; outputs are written; buffers of kept nodes are
-               in global memory, those of other nodes are not
+    optimized  temporaries and outputs are written before they are read; outputs are written; neither is written only
+               where an index read from memory is in range, except for reads below the same index; buffers of kept
+               nodes are in global memory, those of other nodes are not
     placed     buffers in the arena are aligned and end within it; buffers that are live in one nest do not overlap
 """
 
@@ -17,7 +18,7 @@ from typing import Literal, get_args
 
 from ocannl.base.errors import VerifyError
 from ocannl.ir.accesses import has_no_loop_carried_dependence, is_aligned, memory_accesses
-from ocannl.ir.affine import Affine, Bound, Cond, Sym
+from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -80,7 +81,8 @@ class _Check:
         self.names: set[str] = set()  # bound so far, in any scope
         self.bufs: set[Buf] = set(proc.bufs)  # in scope
         self.vars: dict[str, Precision] = {}  # in scope
-        self.written: set[Buf] = set()
+        self.indirect: frozenset[Sym] = frozenset()  # indices, read from memory, that are in range in this statement
+        self.written: dict[Buf, frozenset[Sym]] = {}  # those that are in range in all writes so far
         self.path: list[Stmt] = []  # from the outermost loop to the current statement
 
     def run(self) -> None:
@@ -165,8 +167,12 @@ class _Check:
                 if kind is not int64:
                     raise self.fail(f"`{sym.name}` is bound to a value of type {kind}, not int64")
                 self.bind(sym.name, "a bound index")
+                outer = self.indirect
+                if sym.kind is SymKind.INDIRECT:
+                    self.indirect = outer | {sym}
                 with self.region.loop(sym, Bound.lower(sym.lo), Bound.upper(sym.hi + 1)):
                     self.block(body)
+                self.indirect = outer
             case If(cond, then, orelse):
                 self.cond(cond)
                 with self.region.where(cond_facts(cond)):
@@ -185,7 +191,7 @@ class _Check:
                 self.bufs.add(buf)
                 if fill is not None:
                     self.number(fill, buf.precision)
-                    self.written.add(buf)
+                    self.written[buf] = frozenset()
             case Prefetch(ref):
                 self.cell(ref)
             case ReadClock(ref):
@@ -266,14 +272,18 @@ class _Check:
 
     def read(self, ref: Ref) -> None:
         self.cell(ref)
-        if self.stage != "lowered" and ref.buf.access in UNINITIALIZED and ref.buf not in self.written:
+        if self.stage == "lowered" or ref.buf.access not in UNINITIALIZED:
+            return
+        if ref.buf not in self.written:
             raise self.fail(f"read of `{format_ref(ref)}` before any write to `{ref.buf.name}`")
+        for sym in self.written[ref.buf] - self.indirect:
+            raise self.fail(f"read of `{format_ref(ref)}`, which is only written where `{sym.name}` is in range")
 
     def write(self, ref: Ref) -> None:
         self.cell(ref)
         if ref.buf.access in READ_ONLY:
             raise self.fail(f"write to read-only buffer `{ref.buf.name}`, which is `{ref.buf.access.value}`")
-        self.written.add(ref.buf)
+        self.written[ref.buf] = self.written.get(ref.buf, self.indirect) & self.indirect
 
     # --- types ---
 
@@ -374,6 +384,9 @@ class _Check:
             fact = kept.get(buf.node) if buf.node is not None else None
             if buf.access in (AccessMode.OUT, AccessMode.INOUT) and buf not in self.written:
                 raise self.fail(f"no write to `{buf.name}`, which is `{buf.access.value}`")
+            if buf.access is AccessMode.OUT:
+                for sym in self.written[buf]:
+                    raise self.fail(f"output `{buf.name}` is only written where `{sym.name}` is in range")
             if fact is not None and buf.access is not AccessMode.MERGE:
                 space = MemorySpace.GLOBAL if fact.placement is Placement.KEPT else MemorySpace.ARENA
                 if buf.space is not space:
