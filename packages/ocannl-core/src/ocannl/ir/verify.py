@@ -283,7 +283,8 @@ class _Check:
         self.cell(ref)
         if ref.buf.access in READ_ONLY:
             raise self.fail(f"write to read-only buffer `{ref.buf.name}`, which is `{ref.buf.access.value}`")
-        self.written[ref.buf] = self.written.get(ref.buf, self.indirect) & self.indirect
+        depends_on = self.indirect if ref.buf.size else frozenset()  # an empty array has no initial values
+        self.written[ref.buf] = self.written.get(ref.buf, depends_on) & depends_on
 
     # --- types ---
 
