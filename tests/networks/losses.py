@@ -22,7 +22,8 @@ def head(net: Builder, x: Value) -> Term:
         x = as_steps(net, x) or x
     elif x.form == "image" and net.choices.chance(50):
         spec = "b|h, w, c => b, h, w|c"
-        x = net.let("h", f'oc.einsum("{spec}", {x.name})', x.name, "vector", x.dims[2:], batch=x.shape[:3])
+        view = f"{x.name}.view_as({x.name})"
+        x = net.let("h", f'oc.einsum("{spec}", {x.name})', view, "vector", x.dims[2:], batch=x.shape[:3])
     if x.form == "vector":
         kinds = ((classes, 5), (distribution, 1), (distance, 3), (contrast, 1), (hinge, 1))
         return net.choices.weighted(kinds)(net, x)

@@ -53,7 +53,8 @@ def as_sequence(net: Builder, x: Value) -> Value | None:
         return None
     if len(x.batch) == 2:
         dims = (x.batch[1], x.channels)
-        return net.let("h", f'oc.einsum("b, t|c => b|t, c", {x.name})', x.name, "sequence", dims, batch=x.batch[:1])
+        text, view = f'oc.einsum("b, t|c => b|t, c", {x.name})', f"{x.name}.view_as({x.name})"
+        return net.let("h", text, view, "sequence", dims, batch=x.batch[:1])
     steps = net.divisor(x.channels, 512)
     text = f'oc.einsum("{rows}|(t c) => {rows}|t, c", {x.name}, t={steps})'
     dims = (steps, x.channels // steps)
@@ -65,7 +66,7 @@ def as_steps(net: Builder, x: Value) -> Value | None:
     if x.form != "sequence":
         return None
     text = f'oc.einsum("b|t, c => b, t|c", {x.name})'
-    return net.let("h", text, x.name, "vector", x.dims[1:], batch=(*x.batch, x.dims[0]))
+    return net.let("h", text, f"{x.name}.view_as({x.name})", "vector", x.dims[1:], batch=(*x.batch, x.dims[0]))
 
 
 def transposed(net: Builder, x: Value) -> Value | None:
