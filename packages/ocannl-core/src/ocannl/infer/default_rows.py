@@ -90,13 +90,13 @@ def overlap_rows(undecided: Undecided) -> list[Default]:
 def forms(row: Row) -> list[Row]:
     """The row, and with the rows that undecided equalities give for the part around its variable."""
     row = resolve(row)
-    found = [row]
+    rows = [row]
     for a, b in undecided_equals(row.var) if row.var is not None else ():
-        before, after = len(row.lead) - len(a.lead), len(a.trail)
-        inner = row.lead[max(before, 0) :] + row.trail[:after]  # the axes of `row` around its variable that `a` has
+        split, skipped = len(row.lead) - len(a.lead), len(a.trail)
+        inner = row.lead[max(split, 0) :] + row.trail[:skipped]  # the axes of `row` around its variable that `a` has
         if [*map(find, inner)] == [*map(find, a.axes)]:
-            found.append(Row(row.lead[:before] + b.lead, b.var, b.trail + row.trail[after:]))
-    return found
+            rows.append(Row(row.lead[:split] + b.lead, b.var, b.trail + row.trail[skipped:]))
+    return rows
 
 
 def insert_axes(res: Row, opnd: Row) -> list[Default]:

@@ -13,8 +13,8 @@ from ocannl.ir.walk import walk
 def check_arena(proc: Proc, alignment_bytes: int) -> None:
     """Raises `VerifyError` if a buffer is misaligned, or overlaps another one that is live together with it."""
 
-    def fail(what: str) -> VerifyError:
-        return VerifyError(f"{what}\n  of  proc {proc.name}, placed")
+    def fail(problem: str) -> VerifyError:
+        return VerifyError(f"{problem}\n  of  proc {proc.name}, placed")
 
     arena = {b for b in proc.bufs if b.space is MemorySpace.ARENA}
     for buf in arena:
