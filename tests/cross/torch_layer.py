@@ -77,7 +77,8 @@ def arranged(tensor: Any, part: Any, t: oc.Tensor) -> Array:
     kind = type(part).__name__
     if kind.startswith("ConvTranspose") and array.ndim > 1:
         return array.transpose(*range(2, array.ndim), 0, 1)
-    if kind.startswith("Conv") and array.ndim > 1 and len(t.dims) == array.ndim:
+    is_kernel = kind.startswith("Conv") or (kind == "ParameterList" and array.ndim == 4)  # Unpacked parts have no types
+    if is_kernel and array.ndim > 1 and len(t.dims) == array.ndim:
         return array.transpose(*range(2, array.ndim), 1, 0)
     if len(t.dims) == array.ndim:
         return array
