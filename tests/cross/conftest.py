@@ -1,4 +1,4 @@
-"""How many programs in the user's language judge the whole: OCANNL_TEST_EXPRESSIONS, 200 when nobody says; the first is
+"""How many programs in the user's language judge the whole: OCANNL_TEST_EXPRESSIONS, 200 by default; the first is
 that of the seed OCANNL_TEST_FIRST.
 
 Under the Hypothesis profile `fuzz` there are 50 times as many, and new ones every time.

@@ -1,6 +1,6 @@
 """Gradients of random programs, entry by entry: `oc.testing.gradcheck` on whole graphs, and seeded bugs that it finds.
 
-There are OCANNL_TEST_GRADIENTS programs, 60 when nobody says. Programs are drawn until one has no kink near its values.
+There are OCANNL_TEST_GRADIENTS programs, 60 by default. Programs are drawn until one has no kink near its values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many random programs judge lowering: OCANNL_TEST_PROGRAMS, 5000 when nobody says."""
+"""How many random programs judge lowering: OCANNL_TEST_PROGRAMS, 5000 by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many random groups judge plans, and chains fusion: OCANNL_TEST_GROUPS, 300 when nobody says; and how many random
+"""How many random groups judge plans, and chains fusion: OCANNL_TEST_GROUPS, 300 by default; and how many random
 programs any schedules: OCANNL_TEST_SCHEDULES, 300, the first of which is that of the seed OCANNL_TEST_FIRST."""
 
 from __future__ import annotations
