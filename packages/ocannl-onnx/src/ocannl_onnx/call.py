@@ -21,7 +21,9 @@ class Importer(Protocol):
 
     def constant(self, call: NodeCall, position: int) -> Array: ...
 
-    def subgraph(self, graph: OnnxGraph, arguments: Sequence[Value]) -> list[Value]: ...
+    def subgraph(self, call: NodeCall, graph: OnnxGraph, arguments: Sequence[Value]) -> list[Value]: ...
+
+    def needs_constant(self, call: NodeCall, reason: str) -> NoReturn: ...
 
 
 class NodeCall:
@@ -104,6 +106,14 @@ class NodeCall:
         if not isinstance(graph, OnnxGraph):
             self.refuse(f"attribute `{name}` is not a graph")
         return graph
+
+    def subgraph(self, name: str, arguments: Sequence[Value] = ()) -> list[Value]:
+        """The outputs of the subgraph that an attribute holds, for values of its inputs."""
+        return self.importer.subgraph(self, self.graph(name), arguments)
+
+    def needs_constant(self, reason: str) -> NoReturn:
+        """Raises: NeedsConstant for the inputs of the model that the node depends on, or UnsupportedModel."""
+        self.importer.needs_constant(self, reason)
 
     def axis(self, default: int | None = None, *, rank: int | None = None, name: str = "axis") -> int:
         """The attribute `axis` as a position from the left."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import onnx
@@ -91,16 +91,25 @@ class GraphImporter:
             f"{call.node}: sizes depend on `{name}`, {cause}: give constant values for these inputs", inputs
         )
 
-    def subgraph(self, graph: OnnxGraph, arguments: Sequence[Value]) -> list[Value]:
-        """The outputs of a subgraph for the values of its inputs."""
+    def subgraph(self, call: NodeCall, graph: OnnxGraph, arguments: Sequence[Value]) -> list[Value]:
+        """The outputs of a subgraph of a node for the values of its inputs."""
         inner = GraphImporter(self.scope, self)
         for name, array in graph.constants.items():
             inner.bind(name, StaticArray(array, name))
         for declared, value in zip(graph.inputs, arguments, strict=False):
-            inner.bind(declared.name, value)
+            inner.bind(declared.name, value, self.dependencies(call.node))
         inner.run(graph.nodes)
         return [inner.lookup(declared.name) for declared in graph.outputs]
 
+    def dependencies(self, node: Node) -> frozenset[str]:
+        """The inputs of the model that the outputs of a node depend on."""
+        return frozenset().union(*(self.inputs_of(name) for name in node.inputs if name), self._captured(node))
+
+    def needs_constant(self, call: NodeCall, reason: str) -> NoReturn:
+        """Raises: NeedsConstant, which names all inputs of the model that the node depends on."""
+        inputs = sorted(self.dependencies(call.node))
+        causes = f"it depends on the values of `{'`, `'.join(inputs)}`" if inputs else "it is not constant"
+        raise NeedsConstant(f"{call.node}: {reason}; {causes}: give constant values for these inputs", inputs)
 
     # --- one node ----------------------------------------------------------------------------
 
@@ -120,7 +129,7 @@ class GraphImporter:
             raise UnsupportedModel(f"{node}: {error}", [node]) from error
         except MALFORMED as error:
             raise ModelError(f"{node} is malformed: {type(error).__name__}: {error}") from error
-        inputs = frozenset().union(*(self.inputs_of(name) for name in node.inputs if name), self._captured(node))
+        inputs = self.dependencies(node)
         for name, value in zip(node.outputs, outputs, strict=False):
             if name:
                 if isinstance(value, oc.Tensor):
@@ -237,14 +246,8 @@ def _large(call: NodeCall) -> bool:
 
 def _evaluated(node: Node, version: int, arrays: Sequence[Array | None]) -> list[Any]:
     inputs = [(name, array) for name, array in zip(node.inputs, arrays, strict=True) if array is not None]
-    proto = onnx.NodeProto()
-    proto.CopyFrom(node.proto)
-    del proto.attribute[:]
-    for name, value in node.attributes.items():
-        content = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
-        proto.attribute.append(helper.make_attribute(name, content))
     graph = helper.make_graph(
-        [proto],
+        [_proto_of(node)],
         "node",
         [helper.make_tensor_value_info(name, element_type_of_array(array), array.shape) for name, array in inputs],
         [onnx.ValueInfoProto(name=name) for name in node.outputs if name],
@@ -252,6 +255,21 @@ def _evaluated(node: Node, version: int, arrays: Sequence[Array | None]) -> list
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, version)])
     results = iter(ReferenceEvaluator(model).run(None, dict(inputs)))
     return [next(results) if name else np.zeros(0) for name in node.outputs]
+
+
+def _proto_of(node: Node) -> onnx.NodeProto:
+    """The message of a node, with values in place of references to attributes of the function around it."""
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    del proto.attribute[:]
+    for attribute in node.proto.attribute:
+        if not attribute.ref_attr_name:
+            proto.attribute.append(attribute)
+        elif attribute.name in node.attributes:
+            value = node.attributes[attribute.name]
+            content = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+            proto.attribute.append(helper.make_attribute(attribute.name, content, attr_type=attribute.type))
+    return proto
 
 
 def _typed(call: NodeCall, output: int, value: Value) -> Value:
@@ -313,7 +331,7 @@ def _definition(call: NodeCall) -> Function | None:
         if attribute.default_value.type
     }
     decoded = {name: value.decode() if isinstance(value, bytes) else value for name, value in defaults.items()}
-    return replace(function, defaults={**decoded, **function.defaults}, opsets={"": call.version, **function.opsets})
+    return replace(function, defaults={**decoded, **function.defaults})
 
 
 def _context_dependent_body(call: NodeCall, schema: Any) -> onnx.FunctionProto:
@@ -323,10 +341,8 @@ def _context_dependent_body(call: NodeCall, schema: Any) -> onnx.FunctionProto:
         else helper.make_tensor_type_proto(element_type_of(call.dtype(n)), shape_of(value))
         for n, value in enumerate(call.values)
     ]
-    proto = onnx.NodeProto()
-    proto.CopyFrom(call.node.proto)
     body = schema.get_context_dependent_function_with_opset_version(
-        call.version, proto.SerializeToString(), [type_.SerializeToString() for type_ in types]
+        call.version, _proto_of(call.node).SerializeToString(), [type_.SerializeToString() for type_ in types]
     )
     parsed = onnx.FunctionProto()
     parsed.ParseFromString(body)
