@@ -286,6 +286,8 @@ def declared_type(call: NodeCall, output: int) -> Any | None:
     if schema is None or not schema.outputs:
         return None
     formal = schema.outputs[min(output, len(schema.outputs) - 1)]
+    if not formal.is_homogeneous:  # outputs of different types, as of Loop and Scan
+        return None
     fixed = _fixed_type(schema, formal.type_str)
     if fixed is not None:
         return precision_of(fixed)
