@@ -60,7 +60,10 @@ def _model(operator, attributes, optional, opset=17):
     graph = helper.make_graph(
         [node], "recurrent",
         [helper.make_tensor_value_info(name, kinds[value.dtype], value.shape) for name, value in inputs.items()],
-        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs],
+        [
+            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [f"{name}_{n}" for n in range(rank)])
+            for name, rank in zip(outputs, (4, 3, 3), strict=False)
+        ],
         [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()],
     )  # fmt: skip
     return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset)]), inputs

@@ -172,7 +172,7 @@ def _settings(call: NodeCall, kind: Kind, directions: int) -> Iterator[CellSetti
     alphas, betas = (iter(call.attribute(name, ())) for name in ("activation_alpha", "activation_beta"))
     clip = call.attribute("clip", None)
     functions = []
-    for name in names:
+    for n, name in enumerate(names):
         activation = ACTIVATIONS.get(name.lower())
         if activation is None:
             call.refuse(f"the activation {name!r}")
@@ -180,7 +180,8 @@ def _settings(call: NodeCall, kind: Kind, directions: int) -> Iterator[CellSetti
             0.0 if default is None else next(given, default)
             for default, given in ((activation.alpha, alphas), (activation.beta, betas))
         )
-        functions.append(partial(_activated, activation=activation, alpha=alpha, beta=beta, clip=clip))
+        limit = clip if n % count < 2 else None  # the state of LSTM is not clipped, as in ONNX Runtime
+        functions.append(partial(_activated, activation=activation, alpha=alpha, beta=beta, clip=limit))
     for n in range(directions):
         yield CellSettings(
             functions[n * count : (n + 1) * count],
