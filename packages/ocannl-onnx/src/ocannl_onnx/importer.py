@@ -160,11 +160,11 @@ class GraphImporter:
         function = self.scope.functions.get((node.domain, node.operator))
         if function is not None:
             return self._call_function(call, function)
-        if _foldable(call):
+        row = operators().get((node.domain, node.operator))
+        if (row is None or row.folds) and _foldable(call):
             folded = _folded(call)
             if folded is not None:
                 return folded
-        row = operators().get((node.domain, node.operator))
         if row is not None:
             outputs = row.build(call)
             outputs = outputs if isinstance(outputs, tuple) else (outputs,)

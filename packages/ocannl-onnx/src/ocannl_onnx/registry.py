@@ -28,7 +28,8 @@ GROUP = "ocannl_onnx.operators"
 class OperatorRow:
     """How an operator is imported.
 
-    `spelling` is the expression of ocannl that it becomes; `restrictions` are the cases that are refused.
+    `spelling` is the expression of ocannl that it becomes; `restrictions` are the cases that are refused. With
+    `folds`, nodes with constant inputs are evaluated by the reference implementation of ONNX, not by the row.
     """
 
     domain: str
@@ -36,6 +37,7 @@ class OperatorRow:
     build: Build
     spelling: str
     restrictions: tuple[str, ...] = ()
+    folds: bool = True
 
     @property
     def name(self) -> str:
@@ -70,7 +72,7 @@ _ROWS: dict[tuple[str, str], OperatorRow] = {}
 
 
 def operator(
-    *names: str, spelling: str, domain: str = "", restrictions: tuple[str, ...] = ()
+    *names: str, spelling: str, domain: str = "", restrictions: tuple[str, ...] = (), folds: bool = True
 ) -> Callable[[Build], Build]:
     """Registers the row of the operators of these names.
 
@@ -81,7 +83,7 @@ def operator(
 
     def register(build: Build) -> Build:
         for name in names:
-            _ROWS[domain_of(domain), name] = OperatorRow(domain_of(domain), name, build, spelling, restrictions)
+            _ROWS[domain_of(domain), name] = OperatorRow(domain_of(domain), name, build, spelling, restrictions, folds)
         return build
 
     return register
