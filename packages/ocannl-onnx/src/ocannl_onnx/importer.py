@@ -32,7 +32,6 @@ MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeE
 """Errors of Python that attributes and inputs of unexpected types or sizes cause in the functions of the rows."""
 
 MAX_CALLS = 200  # of functions within each other
-RANDOM_OPERATORS = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +213,7 @@ def _function(name: str) -> Callable[..., Any]:
 def _foldable(call: NodeCall) -> bool:
     """Whether all inputs are known, so that the node may be evaluated while importing."""
     node = call.node
-    if node.operator in RANDOM_OPERATORS or any(isinstance(value, OnnxGraph) for value in node.attributes.values()):
+    if any(isinstance(value, OnnxGraph) for value in node.attributes.values()):
         return False
     inputs = [value for value in call.values if value is not None]
     return all(isinstance(value, StaticArray) for value in inputs)

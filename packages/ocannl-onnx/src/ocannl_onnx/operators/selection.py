@@ -27,7 +27,7 @@ def static_only(call: NodeCall) -> tuple[Value, ...]:
 
 
 OPERATORS: dict[str, tuple[str, ...]] = {
-    "": ("StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"),
+    "": ("StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer", "MelWeightMatrix"),
     "ai.onnx.ml": ("LabelEncoder",),
 }
 for domain, names in OPERATORS.items():
