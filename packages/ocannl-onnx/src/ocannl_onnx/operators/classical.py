@@ -45,7 +45,7 @@ def _matrix(x: oc.Tensor) -> oc.Tensor:
 def array_feature_extractor(call: NodeCall) -> Value:
     x = _matrix(call.tensor(0))
     ids = call.constant(1).reshape(-1)
-    call.require(ids.size > 0 and 0 <= ids.min() and ids.max() < x.dims[-1], f"features {ids} of {x.dims[-1]}")
+    call.require(ids.size > 0 and ids.min() >= 0 and ids.max() < x.dims[-1], f"features {ids} of {x.dims[-1]}")
     return taken(x, ids, len(x.dims) - 1)
 
 

@@ -210,9 +210,9 @@ def _scan(call: NodeCall) -> tuple[Value, ...]:
     reverse = call.attribute("scan_input_directions", (0,) * inputs)
     out_axes = call.attribute("scan_output_axes", (0,) * body_outputs)
     out_reverse = call.attribute("scan_output_directions", (0,) * body_outputs)
-    for name, given, count in (("input", axes, inputs), ("input", reverse, inputs), ("output", out_axes, body_outputs),
+    for name, settings, count in (("input", axes, inputs), ("input", reverse, inputs), ("output", out_axes, body_outputs),
                                ("output", out_reverse, body_outputs)):  # fmt: skip
-        call.require(len(given) == count, f"{len(given)} axes or directions for {count} scan {name}s")
+        call.require(len(settings) == count, f"{len(settings)} axes or directions for {count} scan {name}s")
     xs = [
         _from_end(moved(x, call.position(axis, len(x.dims)), 0), back)
         for x, axis, back in zip(sequences, axes, reverse, strict=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 import ocannl as oc
 from ocannl_onnx.call import NodeCall
-from ocannl_onnx.element_types import element_name, element_type_of_array, precision_of
+from ocannl_onnx.element_types import element_name, element_type_of, element_type_of_array, precision_of
 from ocannl_onnx.registry import operator
 
 LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
@@ -216,7 +216,7 @@ def cast(call: NodeCall) -> oc.Tensor:
 @operator("CastLike", spelling="oc.cast(x, y.dtype)", restrictions=("types that ocannl does not have",))
 def cast_like(call: NodeCall) -> oc.Tensor:
     like = call.static(1)
-    return _cast(call, element_type_of_array(like)) if like is not None else oc.cast(call.tensor(0), call.dtype(1))
+    return _cast(call, element_type_of_array(like) if like is not None else element_type_of(call.dtype(1)))
 
 
 def _cast(call: NodeCall, element_type: int) -> oc.Tensor:

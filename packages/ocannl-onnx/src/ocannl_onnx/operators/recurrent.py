@@ -177,8 +177,8 @@ def _settings(call: NodeCall, kind: Kind, directions: int) -> Iterator[CellSetti
         if activation is None:
             call.refuse(f"the activation {name!r}")
         alpha, beta = (
-            0.0 if default is None else next(given, default)
-            for default, given in ((activation.alpha, alphas), (activation.beta, betas))
+            0.0 if default is None else next(parameters, default)
+            for default, parameters in ((activation.alpha, alphas), (activation.beta, betas))
         )
         limit = clip if n % count < 2 else None  # the state of LSTM is not clipped, as in ONNX Runtime
         functions.append(partial(_activated, activation=activation, alpha=alpha, beta=beta, clip=limit))
@@ -200,6 +200,10 @@ def _part(call: NodeCall, position: int, direction: int, dims: Sequence[int]) ->
     return None if x is None else reshaped(sliced(x, 0, direction, direction + 1), dims)
 
 
+def _bias_row(bias: oc.Tensor | None, n: int) -> oc.Tensor | None:
+    return None if bias is None else oc.einsum(f"{n},g,h => g,h", bias)
+
+
 def _weights(call: NodeCall, kind: Kind, direction: int) -> CellWeights:
     gates, hidden = kind.gates, call.shape(2)[-1]
     bias = _part(call, 3, direction, (2, gates, hidden))
@@ -209,7 +213,8 @@ def _weights(call: NodeCall, kind: Kind, direction: int) -> CellWeights:
     return CellWeights(
         inputs,
         recurrent,
-        *(None if bias is None else oc.einsum(f"{n},g,h => g,h", bias) for n in range(2)),
+        _bias_row(bias, 0),
+        _bias_row(bias, 1),
         _part(call, 7, direction, (3, hidden)),
     )
 

@@ -69,7 +69,7 @@ def dft(call: NodeCall) -> Value:
     return moved(y, rank - 2, axis)
 
 
-@operator("STFT", spelling="oc.fft.rfft of windows", restrictions=("the sizes of steps and frames have to be constant",))
+@operator("STFT", spelling="oc.fft.rfft of windows", restrictions=("sizes of steps and frames have to be constant",))
 def stft(call: NodeCall) -> Value:
     x, step = call.tensor(0), int(call.constant(1).reshape(-1)[0])
     call.require(len(x.dims) == 3, f"a signal of shape {x.dims}")
