@@ -19,7 +19,8 @@ from ocannl_onnx.layout import along, concatenated, full, moved, reshaped, slice
 from ocannl_onnx.registry import operator
 from ocannl_onnx.values import Initializer, StaticArray, Value, as_tensor, static_array
 
-MAX_STEPS = 2**31 - 1  # of a loop of the program
+MAX_STEPS = 2**31 - 1  # of a loop without a limit
+MAX_BOUND = 2**16  # steps of a loop of the program, whose time grows with the limit
 MAX_UNROLLED = 4096  # steps of a loop that is unrolled
 
 
@@ -43,6 +44,13 @@ def _scalar(value: Value) -> oc.Tensor:
     return reshaped(as_tensor(value), ())
 
 
+def _with_fixed_shapes(carry: Sequence[oc.Tensor]) -> Sequence[oc.Tensor]:
+    """A carry whose shapes are those of its start: scalars would otherwise take the shapes that they are used with."""
+    for value in carry:
+        _ = value.dims  # fixes the shape
+    return carry
+
+
 # --- branches ------------------------------------------------------------------------------------
 
 
@@ -58,7 +66,8 @@ def if_(call: NodeCall) -> tuple[Value, ...]:
     try:
         return _branches(call)
     except (NotUniform, CodeError, DtypeError, ShapeError, UnsupportedModel):
-        call.needs_constant("the branches differ in shapes or types, or one of them cannot be compiled")
+        call.constant(0)  # raises NeedsConstant for the inputs of the model that decide the branch
+        raise
 
 
 def _branches(call: NodeCall) -> tuple[Value, ...]:
@@ -74,8 +83,7 @@ def _branches(call: NodeCall) -> tuple[Value, ...]:
     "Loop",
     spelling="oc.scan, oc.while_loop(condition, step, init, bound=), or its steps one after another",
     restrictions=(
-        "stacked results, changing shapes and sequences: the number of steps has to be constant",
-        f"more than {MAX_STEPS} steps",
+        "without a constant limit, with changing shapes or sequences: what decides the steps has to be constant",
     ),
 )
 def loop(call: NodeCall) -> tuple[Value, ...]:
@@ -107,24 +115,21 @@ def _compiled_loop(call: NodeCall, states: Sequence[Value]) -> tuple[Value, ...]
     if start is False or steps == 0:
         raise NotUniform("no steps")
     test = _body_condition(call, init)
-    if start and test and steps is not None and steps < MAX_STEPS:
+    if steps is None or steps > MAX_BOUND:
+        raise NotUniform("the number of steps has no constant limit")
+    if start and test:
         return _scanned_loop(call, init, steps)
     if call.outputs > len(states):
         raise NotUniform("stacked results")
-    limit = steps if steps is not None else MAX_STEPS
     condition = oc.tensor(np.array(True)) if start else _scalar(call.value(1))
 
     def step(carry: Any) -> Any:
-        number, _, *values = carry
+        number, _, *values = _with_fixed_shapes(carry)
         again, *values = _tensors(call.subgraph("body", [number, oc.tensor(np.array(True)), *values]))
         return (number + 1, oc.cast(_scalar(again), oc.bool), *values)
 
-    def goes_on(carry: Any) -> oc.Tensor:
-        below = oc.lt(carry[0], limit if steps is not None else _scalar(call.value(0)))
-        return oc.and_(below, carry[1])
-
     first = oc.tensor(np.array(0, np.int64))
-    return tuple(oc.while_loop(goes_on, step, (first, condition, *init), bound=max(1, limit))[2:])
+    return tuple(oc.while_loop(lambda carry: carry[1], step, (first, condition, *init), bound=steps)[2:])
 
 
 def _body_condition(call: NodeCall, init: Sequence[oc.Tensor]) -> bool:
@@ -139,7 +144,7 @@ def _scanned_loop(call: NodeCall, init: Sequence[oc.Tensor], steps: int) -> tupl
     first = oc.tensor(np.array(0, np.int64))
 
     def step(carry: Any, _: Any) -> Any:
-        number, *values = carry
+        number, *values = _with_fixed_shapes(carry)
         results = _tensors(call.subgraph("body", [number, entered, *values]))[1:]
         return (number + 1, *results[: len(init)]), results[len(init) :]
 
@@ -150,7 +155,7 @@ def _scanned_loop(call: NodeCall, init: Sequence[oc.Tensor], steps: int) -> tupl
 def _unrolled(call: NodeCall, states: Sequence[Value]) -> tuple[Value, ...]:
     steps = _steps(call)
     if steps is None:
-        call.needs_constant("the number of steps of a loop with stacked results or changing shapes")
+        steps = max(0, min(MAX_STEPS, int(call.constant(0).reshape(-1)[0])))
     condition: Value = call.value(1) if call.has(1) else StaticArray(np.array(True), "condition")
     values, stacked, number = list(states), [], 0
     while number < steps:
@@ -210,9 +215,8 @@ def _scan(call: NodeCall) -> tuple[Value, ...]:
     reverse = call.attribute("scan_input_directions", (0,) * inputs)
     out_axes = call.attribute("scan_output_axes", (0,) * body_outputs)
     out_reverse = call.attribute("scan_output_directions", (0,) * body_outputs)
-    for name, settings, count in (("input", axes, inputs), ("input", reverse, inputs), ("output", out_axes, body_outputs),
-                               ("output", out_reverse, body_outputs)):  # fmt: skip
-        call.require(len(settings) == count, f"{len(settings)} axes or directions for {count} scan {name}s")
+    for settings, count in ((axes, inputs), (reverse, inputs), (out_axes, body_outputs), (out_reverse, body_outputs)):
+        call.require(len(settings) == count, f"{len(settings)} axes or directions for {count} sequences")
     xs = [
         _from_end(moved(x, call.position(axis, len(x.dims)), 0), back)
         for x, axis, back in zip(sequences, axes, reverse, strict=True)
@@ -237,7 +241,7 @@ def _scanned(
     position = oc.tensor(np.array(0, np.int32))  # a carry, because a scan may have no states
 
     def step(carry: Any, elements: Any) -> Any:
-        number, *values = carry
+        number, *values = _with_fixed_shapes(carry)
         results = _tensors(call.subgraph("body", [*values, *elements]))
         return (number, *results[: len(init)]), results[len(init) :]
 

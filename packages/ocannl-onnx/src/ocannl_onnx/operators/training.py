@@ -15,7 +15,8 @@ Step = Callable[[NodeCall, oc.Tensor, oc.Tensor, list[oc.Tensor]], tuple[oc.Tens
 
 
 def _regularized(call: NodeCall, x: oc.Tensor, gradient: oc.Tensor) -> oc.Tensor:
-    return x * call.attribute("norm_coefficient", 0.0) + gradient
+    coefficient: float = call.attribute("norm_coefficient", 0.0)
+    return coefficient * x + gradient
 
 
 def _adagrad(call: NodeCall, rate: oc.Tensor, count: oc.Tensor, values: list[oc.Tensor]) -> tuple[oc.Tensor, ...]:
