@@ -1,0 +1,148 @@
+"""Quantization: integers (or float8) with a scale and a zero point, and products of quantized tensors.
+
+    x = (quantized - zero_point) * scale
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import ocannl as oc
+from ocannl_onnx.call import Call
+from ocannl_onnx.element_types import element_name, precision_of
+from ocannl_onnx.layout import expanded, reshaped, sliced, unsqueezed
+from ocannl_onnx.operators.elementwise import LARGEST
+from ocannl_onnx.operators.linear import matmul
+from ocannl_onnx.operators.windows import convolved, with_bias
+from ocannl_onnx.registry import operator
+from ocannl_onnx.values import Value
+
+NARROW = ("types of 2 and 4 bits, float4, float6 and float8 without infinities",)
+
+
+def saturated(x: oc.Tensor, dtype: Any) -> oc.Tensor:
+    """Integers in floating point, converted to an integer type, with those outside its range at its ends."""
+    limits = np.iinfo(dtype.numpy)
+    return oc.cast(oc.clip(x, float(limits.min), float(limits.max)), dtype)
+
+
+def quantized(x: oc.Tensor, zero: oc.Tensor | None, dtype: Any) -> oc.Tensor:
+    """Multiples of the scale, rounded with halves to even, plus the zero point."""
+    whole = oc.cast(x, oc.float32).round()
+    return saturated(whole if zero is None else whole + oc.cast(zero, oc.float32), dtype)
+
+
+def _type(call: Call, element_type: int) -> Any:
+    dtype = precision_of(element_type)
+    call.require(dtype is not None, f"the type {element_name(element_type)}")
+    return dtype
+
+
+def _parameter(call: Call, position: int) -> oc.Tensor:
+    """A scale or zero point, in the shape by which it broadcasts to the operand: of the whole tensor, of each position
+    of an axis, or of blocks along an axis."""
+    parameter, dims = call.tensor(position), call.shape(0)
+    if math.prod(parameter.dims) == 1 and len(parameter.dims) <= 1:
+        return reshaped(parameter, ())
+    axis, block = call.axis(1), call.attribute("block_size", 0)
+    if not block:
+        call.require(parameter.dims == (dims[axis],), f"parameters {parameter.dims} for axis {axis} of {dims}")
+        return reshaped(parameter, [size if n == axis else 1 for n, size in enumerate(dims)])
+    blocks = -(-dims[axis] // block)
+    shape = [blocks if n == axis else size for n, size in enumerate(dims)]
+    call.require(list(parameter.dims) == shape, f"parameters {parameter.dims} for blocks of {block} cells of {dims}")
+    each_cell = expanded(unsqueezed(parameter, [axis + 1]), [*shape[: axis + 1], block, *shape[axis + 1 :]])
+    merged = reshaped(each_cell, [size * block if n == axis else size for n, size in enumerate(shape)])
+    return sliced(merged, axis, 0, dims[axis])
+
+
+@operator("QuantizeLinear", spelling="oc.cast(oc.clip((x / scale).round() + zero_point, low, high), dtype)",
+          restrictions=NARROW)  # fmt: skip
+def quantize_linear(call: Call) -> Value:
+    x, scale = call.tensor(0), _parameter(call, 1)
+    output = call.attribute("output_dtype", 0)
+    dtype: Any = call.dtype(2) if call.has(2) else _type(call, output) if output else oc.uint8
+    precision = call.attribute("precision", 0)
+    kind = _type(call, precision) if precision else scale.dtype
+    ratio = oc.cast(x, kind) / oc.cast(scale, kind)
+    if str(dtype) in LARGEST:
+        largest = LARGEST[str(dtype)]
+        return oc.cast(oc.clip(ratio, -largest, largest) if call.attribute("saturate", 1) else ratio, dtype)
+    return quantized(ratio, _parameter(call, 2) if call.has(2) else None, dtype)
+
+
+@operator("DequantizeLinear", spelling="(x - zero_point) * scale", restrictions=NARROW)
+def dequantize_linear(call: Call) -> Value:
+    x, scale = oc.cast(call.tensor(0), oc.float32), _parameter(call, 1)
+    if call.has(2):
+        x = x - oc.cast(_parameter(call, 2), oc.float32)
+    output = call.attribute("output_dtype", 0)
+    return oc.cast(x * oc.cast(scale, oc.float32), _type(call, output) if output else scale.dtype)
+
+
+@operator("DynamicQuantizeLinear", spelling="the scale and zero point of the range of x, and x quantized by them")
+def dynamic_quantize_linear(call: Call) -> tuple[Value, ...]:
+    x = call.tensor(0)
+    low, high = oc.minimum(x.min(), 0.0), oc.maximum(x.max(), 0.0)
+    scale = oc.where(oc.eq(low, high), 1.0, (high - low) / 255.0)
+    zero = oc.clip((-low / scale).round(), 0.0, 255.0)
+    return quantized(x / scale, zero, oc.uint8), scale, oc.cast(zero, oc.uint8)
+
+
+# --- products ----------------------------------------------------------------------------------------------------
+
+
+def _centered(call: Call, operand: int, zero: int, axis: int) -> oc.Tensor:
+    """An operand as int32, less its zero point; one of several is along an axis, counted from the end."""
+    x = oc.cast(call.tensor(operand), oc.int32)
+    return x - oc.cast(_aligned(call, zero, len(x.dims), axis), oc.int32) if call.has(zero) else x
+
+
+def _aligned(call: Call, position: int, rank: int, axis: int) -> oc.Tensor:
+    """A scale or zero point of a matrix: of the whole, or a vector of its rows (`axis=-2`) or columns."""
+    parameter = call.tensor(position)
+    if math.prod(parameter.dims) == 1:
+        return reshaped(parameter, ())
+    if len(parameter.dims) > 1:
+        return parameter
+    return reshaped(parameter, (parameter.dims[0], 1)) if axis == -2 and rank > 1 else parameter
+
+
+@operator("MatMulInteger", spelling="the product of int32, less the zero points")
+def matmul_integer(call: Call) -> Value:
+    return matmul(_centered(call, 0, 2, -2), _centered(call, 1, 3, -1))
+
+
+@operator("QLinearMatMul", spelling="the product of int32, times the ratio of the scales, rounded")
+def qlinear_matmul(call: Call) -> Value:
+    total = matmul(_centered(call, 0, 2, -2), _centered(call, 3, 5, -1))
+    rank = len(total.dims)
+    factors = [_aligned(call, position, rank, axis) for position, axis in ((1, -2), (4, -1), (6, -2))]
+    return _rescaled(total, factors, _aligned(call, 7, rank, -2), call.dtype(7))
+
+
+def _rescaled(total: oc.Tensor, scales: Sequence[oc.Tensor], zero: oc.Tensor, dtype: Any) -> oc.Tensor:
+    """A sum of products in the scale of the result; `scales` are those of both operands and of the result."""
+    x, y, result = scales
+    return quantized(oc.cast(total, oc.float32) * oc.cast(x * y / result, oc.float32), zero, dtype)
+
+
+@operator("QLinearConv", spelling="the convolution of int32, times the ratio of the scales, rounded")
+def qlinear_conv(call: Call) -> Value:
+    x, kernel = (oc.cast(call.tensor(n), oc.int32) for n in (0, 3))
+    x = x - oc.cast(reshaped(call.tensor(2), ()), oc.int32)
+    kernel = kernel - oc.cast(_of_kernels(call, 5, len(kernel.dims) - 1), oc.int32)
+    total = with_bias(convolved(call, x, kernel), call.optional(8))
+    scales = [reshaped(call.tensor(1), ()), _of_kernels(call, 4, len(kernel.dims) - 2), reshaped(call.tensor(6), ())]
+    return _rescaled(total, scales, reshaped(call.tensor(7), ()), call.dtype(7))
+
+
+def _of_kernels(call: Call, position: int, after: int) -> oc.Tensor:
+    """A scale or zero point of the whole kernel, or of each output channel, with axes of size 1 after it."""
+    parameter = call.tensor(position)
+    count = math.prod(parameter.dims)
+    return reshaped(parameter, () if count == 1 else [count] + [1] * after)
