@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 
 import ocannl as oc
@@ -56,16 +55,15 @@ def batch_normalization(call: Call) -> Value | tuple[Value, ...]:
     x, rank = call.tensor(0), len(call.shape(0))
     call.require(call.version >= 9 or call.attribute("spatial", 1) == 1, "spatial=0")
     scale, bias = (_channels(call, n, rank) for n in (1, 2))
-    mean, variance = call.tensor(3), call.tensor(4)
     epsilon = call.attribute("epsilon", 1e-5)
     if not _is_training(call):
-        return _scaled(x, *(reshaped(t, per_channel(t.dims[0], rank)) for t in (mean, variance)), scale, bias, epsilon)
+        return _scaled(x, _channels(call, 3, rank), _channels(call, 4, rank), scale, bias, epsilon)
     batch_mean, batch_variance = statistics(x, [n for n in range(rank) if n != 1])
     y = _scaled(x, batch_mean, batch_variance, scale, bias, epsilon)
     momentum = call.attribute("momentum", 0.9)
     running = [
-        old * momentum + reshaped(new, old.dims) * (1 - momentum)
-        for old, new in ((mean, batch_mean), (variance, batch_variance))
+        call.tensor(n) * momentum + reshaped(new, call.shape(n)) * (1 - momentum)
+        for n, new in ((3, batch_mean), (4, batch_variance))
     ]
     return (y, *running) if call.version >= 14 else y
 
@@ -113,17 +111,19 @@ def rms_normalization(call: Call) -> Value:
     return oc.cast(wide / oc.sqrt(mean + call.attribute("epsilon", 1e-5)), x.dtype) * call.tensor(1)
 
 
-@operator("GroupNormalization", spelling="(x - mean) / oc.sqrt(variance + epsilon) * scale + bias, in groups")
+@operator(
+    "GroupNormalization",
+    spelling="(x - mean) / oc.sqrt(variance + epsilon) * scale + bias, in groups",
+    restrictions=("version 18, which ONNX deprecated",),
+)
 def group_normalization(call: Call) -> Value:
     x, groups = call.tensor(0), call.attribute("num_groups")
     n, channels, *spatial = x.dims
     call.require(groups > 0 and channels % groups == 0, f"{groups} groups of {channels} channels")
-    wide = oc.cast(x, _stash_type(call, x)) if call.version >= 21 else x
+    call.require(call.version >= 21, "version 18, which has scales of groups")
+    wide = oc.cast(x, _stash_type(call, x))
     split = reshaped(wide, (n, groups, channels // groups, *spatial))
     y = oc.cast(normalized(split, range(2, len(split.dims)), call.attribute("epsilon", 1e-5)), x.dtype)
-    if call.version < 21:  # one factor for each group
-        shape = [groups, 1] + [1] * len(spatial)
-        return reshaped(y * reshaped(call.tensor(1), shape) + reshaped(call.tensor(2), shape), x.dims)
     return reshaped(y, x.dims) * _channels(call, 1, len(x.dims)) + _channels(call, 2, len(x.dims))
 
 
@@ -163,4 +163,4 @@ def dropout(call: Call) -> tuple[Value, Value]:
     else:
         ratio, training = call.attribute("ratio", 0.5), call.version < 7 and not call.attribute("is_test", 0)
     call.require(not training or ratio == 0, f"the training mode with ratio {ratio}")
-    return x, full(np.True_, x.dims, oc.bool)
+    return x, full(True, x.dims, oc.bool)

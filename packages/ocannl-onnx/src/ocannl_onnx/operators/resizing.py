@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -133,7 +132,8 @@ def _resized_axes(call: Call, dims: Sequence[int], axes: Sequence[int], scales: 
     if scales is not None:
         call.require(len(scales) == len(axes) and bool((scales > 0).all()), f"scales {scales.tolist()} of {axes}")
         new = [int(np.floor(np.float32(size) * np.float32(scale))) for size, scale in zip(old, scales, strict=True)]
-        return {n: Resized(*pair, float(scale)) for n, *pair, scale in zip(axes, old, new, scales, strict=True)}
+        numbers = zip(axes, old, new, map(float, scales), strict=True)
+        return {n: Resized(size, count, scale) for n, size, count, scale in numbers}
     assert sizes is not None
     call.require(len(sizes) == len(axes) and min(old) > 0, f"sizes {sizes} of axes {axes}")
     policy = call.attribute("keep_aspect_ratio_policy", "stretch")
@@ -250,19 +250,10 @@ def grid_sample(call: Call) -> Value:
     align = bool(call.attribute("align_corners", 0))
     if 0 in (*x.dims, *grid.dims):
         return full(0, (*x.dims[:2], *grid.dims[1:-1]), x.dtype)
-    if GRID_MODES[mode] == "cubic" and padding == "border":
-        grid = _inside(grid, x.dims[:1:-1], align)
     axes = ", ".join(f"s{n}" for n in range(count))
     images, points = oc.einsum(f"n, c, {axes} => n|{axes}, c", x), oc.einsum(f"n, {axes}, k => n|{axes}, k", grid)
     y = oc.grid_sample(images, points, mode=GRID_MODES[mode], padding=padding, align_corners=align)
     return oc.einsum(f"n|{axes}, c => n, c, {axes}", y)
-
-
-def _inside(grid: oc.Tensor, sizes: Sequence[int], align_corners: bool) -> oc.Tensor:
-    """The grid whose positions outside an image are at the center of its nearest cell, before any interpolation."""
-    edge: Any = 1.0 if align_corners else 1.0 - 1.0 / np.array(sizes)
-    limit = oc.tensor(np.broadcast_to(edge, (len(sizes),)).astype(grid.dtype.numpy))
-    return oc.where(grid < -1.0, -limit, oc.where(grid > 1.0, limit, grid))
 
 
 @operator("AffineGrid", spelling="oc.affine_grid(theta, size, align_corners=)")

@@ -243,9 +243,14 @@ def col2im(call: Call) -> Value:
             dims, windows.before, windows.after, windows.extents, windows.stride, strict=True
         )
     )
-    columns = row(["n", f"(c {' '.join(windows.taps)})", f"({' '.join(windows.positions)})"])
+    columns = row(["n", _merged(["c", *windows.taps]), _merged(windows.positions)])
     named = {**windows.tap_sizes, **dict(zip(windows.positions, counts, strict=True))}
     return oc.einsum(f"{columns} => {row(['n', 'c', *replace(windows, after=after).axes])}", x, **named)
+
+
+def _merged(names: Sequence[str]) -> str:
+    """One axis of several names in a spec."""
+    return names[0] if len(names) == 1 else f"({' '.join(names)})"
 
 
 # --- pooling -----------------------------------------------------------------------------------------------------
@@ -281,7 +286,8 @@ def _counts(windows: Windows, include_padding: bool) -> Array:
         first = -windows.before[axis] if include_padding else 0
         end = size + windows.after[axis] if include_padding else size
         counts.append(((cells >= first) & (cells < end)).sum(1))
-    return np.maximum(reduce(np.multiply.outer, counts), 1)
+    total: Array = np.maximum(reduce(np.multiply.outer, counts), 1)
+    return total
 
 
 @operator("MaxPool", spelling='x.max("n,c,2*o+k => n,c,o"); indices from oc.argmax')
@@ -306,7 +312,7 @@ def _max_indices(call: Call, x: oc.Tensor, windows: Windows) -> oc.Tensor:
     none = (0,) * len(windows.sizes)
     inner = replace(windows, before=none, after=none, extra=none)
     cells = f"n, c, {', '.join(windows.positions)}"
-    merged = f"{cells}, ({' '.join(windows.taps)})"
+    merged = f"{cells}, {_merged(windows.taps)}"
     taps = oc.einsum(f"{row(['n', 'c', *inner.axes])} => {merged}", x, **windows.tap_sizes)
     chosen = oc.argmax(taps, f"{cells}, k => {cells}")
     strides = _cell_strides(windows.dims, column_major=bool(call.attribute("storage_order", 0)))

@@ -1,0 +1,120 @@
+"""Quantization of ONNX models, compared with ONNX Runtime and with the reference implementation."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx import TensorProto  # noqa: E402
+from onnx_nodes import by_ocannl, by_reference, check_node, node_model  # noqa: E402
+
+from ocannl_onnx.errors import UnsupportedModel  # noqa: E402
+
+INTEGERS = ("int8", "uint8", "int16", "uint16")
+
+
+def zero_point(rng, dtype, shape):
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min // 2, limits.max // 2, size=shape).astype(dtype)
+
+
+def scales(rng, *shape):
+    return rng.uniform(0.01, 0.2, size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_quantize_and_dequantize(dtype, axis):
+    rng = np.random.default_rng(3)
+    x = (rng.normal(size=(3, 4, 5)) * 20).astype(np.float32)
+    shape = () if axis is None else (x.shape[axis],)
+    attributes = {} if axis is None else {"axis": axis}
+    scale, zero = scales(rng, *shape), zero_point(rng, dtype, shape)
+    (whole,) = check_node("QuantizeLinear", [x, scale, zero], opset=21, rtol=0, atol=0, **attributes)
+    check_node("DequantizeLinear", [whole, scale, zero], opset=21, **attributes)
+
+
+@pytest.mark.parametrize("opset", [10, 13, 19, 23])
+def test_versions(opset):
+    rng = np.random.default_rng(opset)
+    x = np.array([-1000, -0.25, -0.05, 0.05, 0.15, 0.25, 1000], np.float32)
+    inputs = [x, np.float32(0.1).reshape(()), np.array(7, np.uint8)]
+    (whole,) = check_node("QuantizeLinear", inputs, opset=opset, rtol=0, atol=0)
+    check_node("DequantizeLinear", [whole, *inputs[1:]], opset=opset)
+    check_node("QuantizeLinear", inputs[:2], opset=opset, rtol=0, atol=0)
+    accumulated = rng.integers(-(2**20), 2**20, size=6).astype(np.int32)
+    check_node("DequantizeLinear", [accumulated, inputs[1]], opset=opset)
+
+
+@pytest.mark.parametrize("block", [2, 3])
+def test_blocks(block):
+    rng = np.random.default_rng(block)
+    x = (rng.normal(size=(3, 5, 2)) * 9).astype(np.float32)
+    shape = (3, -(-5 // block), 2)
+    scale, zero = scales(rng, *shape), zero_point(rng, "int8", shape)
+    x_blocks = np.repeat(scale, block, 1)[:, :5], np.repeat(zero, block, 1)[:, :5]
+    want = np.clip(np.rint(x / x_blocks[0]) + x_blocks[1], -128, 127).astype(np.int8)
+    model = node_model("QuantizeLinear", [x, scale, zero], opset=21, axis=1, block_size=block)
+    (whole,) = by_ocannl(model, {"x0": x, "x1": scale, "x2": zero})
+    np.testing.assert_array_equal(whole, want)
+    model = node_model("DequantizeLinear", [whole, scale, zero], opset=21, axis=1, block_size=block)
+    (back,) = by_ocannl(model, {"x0": whole, "x1": scale, "x2": zero})
+    np.testing.assert_allclose(back, (whole.astype(np.float32) - x_blocks[1]) * x_blocks[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2])
+def test_float8(kind):
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=(4, 6)) * 100).astype(np.float32)
+    zero = np.zeros((), onnx.helper.tensor_dtype_to_np_dtype(kind))
+    scale = np.float32(0.25).reshape(())
+    (whole,) = check_node("QuantizeLinear", [x, scale, zero], opset=19, peer=by_reference, rtol=0, atol=0)
+    check_node("DequantizeLinear", [whole, scale, zero], opset=19, peer=by_reference)
+
+
+def test_dynamic_quantization():
+    rng = np.random.default_rng(1)
+    for x in (rng.normal(size=(3, 4)), rng.uniform(1, 2, size=5), -rng.uniform(1, 2, size=5), np.zeros(3)):
+        check_node("DynamicQuantizeLinear", [x.astype(np.float32)], opset=11, outputs=3)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_matrix_products(kind):
+    rng = np.random.default_rng(2)
+    limits = np.iinfo(kind)
+    a, b = (rng.integers(limits.min, limits.max, size=s, endpoint=True).astype(kind) for s in ((2, 3, 4), (4, 5)))
+    zero = zero_point(rng, kind, ())
+    check_node("MatMulInteger", [a, b, zero, zero], opset=10, rtol=0)
+    check_node("MatMulInteger", [a, b], opset=10, rtol=0)
+    check_node("MatMulInteger", [a[0], b, zero, zero_point(rng, kind, 5)], opset=10, rtol=0)
+    small, result = np.float32(0.02).reshape(()), np.float32(0.9).reshape(())
+    check_node("QLinearMatMul", [a, small, zero, b, small, zero, result, zero], opset=21, rtol=0, atol=1)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_convolutions(group, per_channel):
+    rng = np.random.default_rng(group)
+    x = rng.integers(0, 256, size=(2, 4, 6, 5)).astype(np.uint8)
+    kernel = rng.integers(-128, 128, size=(6, 4 // group, 3, 2)).astype(np.int8)
+    attributes = {"group": group, "strides": [2, 1], "pads": [1, 0, 1, 1]}
+    shape = (6,) if per_channel else ()
+    zero, result = np.array(120, np.uint8), np.array(100, np.uint8)
+    inputs = [x, np.float32(0.02), zero, kernel, scales(rng, *shape), np.zeros(shape, np.int8),
+              np.float32(0.5), result, rng.integers(-500, 500, size=6).astype(np.int32)]  # fmt: skip
+    arrays = [np.asarray(value) for value in inputs]
+    check_node("QLinearConv", arrays, opset=10, rtol=0, atol=1, **attributes)
+    whole = rng.integers(0, 256, size=kernel.shape).astype(np.uint8)
+    check_node("ConvInteger", [x, whole, zero, np.array(3, np.uint8)], opset=10, rtol=0, **attributes)
+
+
+def test_refusals():
+    zero = np.zeros((), onnx.helper.tensor_dtype_to_np_dtype(TensorProto.INT4))
+    x, scale = np.ones((2, 3), np.float32), np.ones((), np.float32)
+    model = node_model("QuantizeLinear", [x, scale, zero], opset=21, constants=(2,))
+    with pytest.raises(UnsupportedModel, match="int4"):
+        by_ocannl(model, {"x0": x, "x1": scale})
+    model = node_model("QuantizeLinear", [x, np.ones(2, np.float32)], opset=21, axis=1)
+    with pytest.raises(UnsupportedModel, match="parameters"):
+        by_ocannl(model, {"x0": x, "x1": np.ones(2, np.float32)})
