@@ -39,7 +39,7 @@ def test_quantize_and_dequantize(dtype, axis):
 def test_versions(opset):
     rng = np.random.default_rng(opset)
     x = np.array([-1000, -0.25, -0.05, 0.05, 0.15, 0.25, 1000], np.float32)
-    inputs = [x, np.float32(0.1).reshape(()), np.array(7, np.uint8)]
+    inputs = [x, np.array(0.1, np.float32), np.array(7, np.uint8)]
     (whole,) = check_node("QuantizeLinear", inputs, opset=opset, rtol=0, atol=0)
     check_node("DequantizeLinear", [whole, *inputs[1:]], opset=opset)
     check_node("QuantizeLinear", inputs[:2], opset=opset, rtol=0, atol=0)
@@ -68,7 +68,7 @@ def test_float8(kind):
     rng = np.random.default_rng(0)
     x = (rng.normal(size=(4, 6)) * 100).astype(np.float32)
     zero = np.zeros((), onnx.helper.tensor_dtype_to_np_dtype(kind))
-    scale = np.float32(0.25).reshape(())
+    scale = np.array(0.25, np.float32)
     (whole,) = check_node("QuantizeLinear", [x, scale, zero], opset=19, peer=by_reference, rtol=0, atol=0)
     check_node("DequantizeLinear", [whole, scale, zero], opset=19, peer=by_reference)
 
@@ -88,7 +88,7 @@ def test_matrix_products(kind):
     check_node("MatMulInteger", [a, b, zero, zero], opset=10, rtol=0)
     check_node("MatMulInteger", [a, b], opset=10, rtol=0)
     check_node("MatMulInteger", [a[0], b, zero, zero_point(rng, kind, 5)], opset=10, rtol=0)
-    small, result = np.float32(0.02).reshape(()), np.float32(0.9).reshape(())
+    small, result = np.array(0.02, np.float32), np.array(0.9, np.float32)
     check_node("QLinearMatMul", [a, small, zero, b, small, zero, result, zero], opset=21, rtol=0, atol=1)
 
 

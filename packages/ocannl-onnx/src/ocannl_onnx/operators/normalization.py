@@ -154,7 +154,10 @@ def mean_variance_normalization(call: Call) -> Value:
     return (x - mean) / (oc.sqrt(variance) + 1e-9)
 
 
-@operator("Dropout", spelling="x", restrictions=("the training mode with a ratio above 0",))
+@operator(
+    "Dropout", spelling="x",
+    restrictions=("the training mode with a ratio above 0", "before version 12: the mask, which ONNX does not define"),
+)  # fmt: skip
 def dropout(call: Call) -> tuple[Value, Value]:
     x = call.tensor(0)
     if call.version >= 12:
@@ -162,5 +165,6 @@ def dropout(call: Call) -> tuple[Value, Value]:
         training = call.has(2) and bool(call.constant(2).reshape(()))
     else:
         ratio, training = call.attribute("ratio", 0.5), call.version < 7 and not call.attribute("is_test", 0)
+    call.require(call.version >= 12 or not call.uses(1), "the mask before version 12")
     call.require(not training or ratio == 0, f"the training mode with ratio {ratio}")
     return x, full(True, x.dims, oc.bool)
