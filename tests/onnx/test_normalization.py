@@ -6,9 +6,9 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from onnx_nodes import by_ocannl, by_reference, check_node, node_model  # noqa: E402
+from onnx_nodes import by_ocannl, by_reference, check_node, node_model
 
-from ocannl_onnx.errors import UnsupportedModel  # noqa: E402
+from ocannl_onnx.errors import UnsupportedModel
 
 HALF = {"rtol": 4e-3, "atol": 6e-3}
 SHAPES = ((3, 4, 5), (2, 4, 3, 5), (2, 4, 2, 3, 2))

@@ -31,8 +31,8 @@ def test_quantize_and_dequantize(dtype, axis):
     shape = () if axis is None else (x.shape[axis],)
     attributes = {} if axis is None else {"axis": axis}
     scale, zero = scales(rng, *shape), zero_point(rng, dtype, shape)
-    (whole,) = check_node("QuantizeLinear", [x, scale, zero], opset=21, rtol=0, atol=0, **attributes)
-    check_node("DequantizeLinear", [whole, scale, zero], opset=21, **attributes)
+    (codes,) = check_node("QuantizeLinear", [x, scale, zero], opset=21, rtol=0, atol=0, **attributes)
+    check_node("DequantizeLinear", [codes, scale, zero], opset=21, **attributes)
 
 
 @pytest.mark.parametrize("opset", [10, 13, 19, 23])
@@ -40,8 +40,8 @@ def test_versions(opset):
     rng = np.random.default_rng(opset)
     x = np.array([-1000, -0.25, -0.05, 0.05, 0.15, 0.25, 1000], np.float32)
     inputs = [x, np.array(0.1, np.float32), np.array(7, np.uint8)]
-    (whole,) = check_node("QuantizeLinear", inputs, opset=opset, rtol=0, atol=0)
-    check_node("DequantizeLinear", [whole, *inputs[1:]], opset=opset)
+    (codes,) = check_node("QuantizeLinear", inputs, opset=opset, rtol=0, atol=0)
+    check_node("DequantizeLinear", [codes, *inputs[1:]], opset=opset)
     check_node("QuantizeLinear", inputs[:2], opset=opset, rtol=0, atol=0)
     accumulated = rng.integers(-(2**20), 2**20, size=6).astype(np.int32)
     check_node("DequantizeLinear", [accumulated, inputs[1]], opset=opset)
@@ -56,11 +56,11 @@ def test_blocks(block):
     x_blocks = np.repeat(scale, block, 1)[:, :5], np.repeat(zero, block, 1)[:, :5]
     want = np.clip(np.rint(x / x_blocks[0]) + x_blocks[1], -128, 127).astype(np.int8)
     model = node_model("QuantizeLinear", [x, scale, zero], opset=21, axis=1, block_size=block)
-    (whole,) = by_ocannl(model, {"x0": x, "x1": scale, "x2": zero})
-    np.testing.assert_array_equal(whole, want)
-    model = node_model("DequantizeLinear", [whole, scale, zero], opset=21, axis=1, block_size=block)
-    (back,) = by_ocannl(model, {"x0": whole, "x1": scale, "x2": zero})
-    np.testing.assert_allclose(back, (whole.astype(np.float32) - x_blocks[1]) * x_blocks[0], rtol=1e-6)
+    (codes,) = by_ocannl(model, {"x0": x, "x1": scale, "x2": zero})
+    np.testing.assert_array_equal(codes, want)
+    model = node_model("DequantizeLinear", [codes, scale, zero], opset=21, axis=1, block_size=block)
+    (back,) = by_ocannl(model, {"x0": codes, "x1": scale, "x2": zero})
+    np.testing.assert_allclose(back, (codes.astype(np.float32) - x_blocks[1]) * x_blocks[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2])
@@ -69,8 +69,8 @@ def test_float8(kind):
     x = (rng.normal(size=(4, 6)) * 100).astype(np.float32)
     zero = np.zeros((), onnx.helper.tensor_dtype_to_np_dtype(kind))
     scale = np.array(0.25, np.float32)
-    (whole,) = check_node("QuantizeLinear", [x, scale, zero], opset=19, peer=by_reference, rtol=0, atol=0)
-    check_node("DequantizeLinear", [whole, scale, zero], opset=19, peer=by_reference)
+    (codes,) = check_node("QuantizeLinear", [x, scale, zero], opset=19, peer=by_reference, rtol=0, atol=0)
+    check_node("DequantizeLinear", [codes, scale, zero], opset=19, peer=by_reference)
 
 
 def test_dynamic_quantization():
@@ -105,8 +105,8 @@ def test_convolutions(group, per_channel):
               np.float32(0.5), result, rng.integers(-500, 500, size=6).astype(np.int32)]  # fmt: skip
     arrays = [np.asarray(value) for value in inputs]
     check_node("QLinearConv", arrays, opset=10, rtol=0, atol=1, **attributes)
-    whole = rng.integers(0, 256, size=kernel.shape).astype(np.uint8)
-    check_node("ConvInteger", [x, whole, zero, np.array(3, np.uint8)], opset=10, rtol=0, **attributes)
+    codes = rng.integers(0, 256, size=kernel.shape).astype(np.uint8)
+    check_node("ConvInteger", [x, codes, zero, np.array(3, np.uint8)], opset=10, rtol=0, **attributes)
 
 
 def test_refusals():

@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from onnx_nodes import by_ocannl, by_reference, by_runtime, check_node, node_model  # noqa: E402
+from onnx_nodes import by_ocannl, by_reference, by_runtime, check_node, node_model
 
-from ocannl_onnx.errors import UnsupportedModel  # noqa: E402
+from ocannl_onnx.errors import UnsupportedModel
 
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric")
 ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")

@@ -27,12 +27,12 @@ def node_model(
     names = ["" if array is None else f"x{n}" for n, array in enumerate(inputs)]
     results = [f"y{n}" for n in range(outputs)]
     node = helper.make_node(operator, names, results, **attributes)
-    given = [n for n, array in enumerate(inputs) if array is not None and n not in constants]
+    varying = [n for n, array in enumerate(inputs) if array is not None and n not in constants]
     declared = [
         helper.make_tensor_value_info(
             names[n], helper.np_dtype_to_tensor_dtype(inputs[n].dtype), inputs[n].shape
         )
-        for n in given
+        for n in varying
     ]
     initializers = [numpy_helper.from_array(inputs[n], names[n]) for n in constants]
     graph = helper.make_graph(

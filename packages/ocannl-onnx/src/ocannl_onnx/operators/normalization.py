@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 
 import ocannl as oc
-from ocannl_onnx.call import Call
+from ocannl_onnx.call import NodeCall
 from ocannl_onnx.element_types import precision_of
 from ocannl_onnx.layout import axis_names, full, padded, reduced, reshaped, row
 from ocannl_onnx.operators.windows import per_channel, powers, rooted
@@ -33,13 +33,13 @@ def normalized(x: oc.Tensor, axes: Sequence[int], epsilon: float) -> oc.Tensor:
     return (x - mean) / oc.sqrt(variance + epsilon)
 
 
-def _channels(call: Call, position: int, rank: int) -> oc.Tensor:
+def _channels(call: NodeCall, position: int, rank: int) -> oc.Tensor:
     """A vector of channels, in the shape by which it broadcasts to axis 1."""
     vector = call.tensor(position)
     return reshaped(vector, per_channel(vector.dims[0], rank))
 
 
-def _stash_type(call: Call, x: oc.Tensor) -> Any:
+def _stash_type(call: NodeCall, x: oc.Tensor) -> Any:
     """The type of the statistics; that of `x` where it is wider."""
     dtype = precision_of(call.attribute("stash_type", onnx.TensorProto.FLOAT))
     call.require(dtype is not None and dtype.is_float, "stash_type is no type of floating-point numbers")
@@ -51,7 +51,7 @@ def _stash_type(call: Call, x: oc.Tensor) -> Any:
     spelling="(x - mean) * (scale / oc.sqrt(variance + epsilon)) + bias",
     restrictions=("spatial=0", "before version 14: outputs of the training mode other than the first"),
 )
-def batch_normalization(call: Call) -> Value | tuple[Value, ...]:
+def batch_normalization(call: NodeCall) -> Value | tuple[Value, ...]:
     x, rank = call.tensor(0), len(call.shape(0))
     call.require(call.version >= 9 or call.attribute("spatial", 1) == 1, "spatial=0")
     scale, bias = (_channels(call, n, rank) for n in (1, 2))
@@ -74,7 +74,7 @@ def _scaled(
     return (x - mean) * (scale / oc.sqrt(variance + epsilon)) + bias
 
 
-def _is_training(call: Call) -> bool:
+def _is_training(call: NodeCall) -> bool:
     """Whether the statistics are those of the batch."""
     if call.version >= 14:
         return bool(call.attribute("training_mode", 0))
@@ -83,14 +83,14 @@ def _is_training(call: Call) -> bool:
 
 
 @operator("InstanceNormalization", spelling="(x - mean) / oc.sqrt(variance + epsilon) * scale + bias")
-def instance_normalization(call: Call) -> Value:
+def instance_normalization(call: NodeCall) -> Value:
     x, rank = call.tensor(0), len(call.shape(0))
     y = normalized(x, range(2, rank), call.attribute("epsilon", 1e-5))
     return y * _channels(call, 1, rank) + _channels(call, 2, rank)
 
 
 @operator("LayerNormalization", spelling="(x - mean) / oc.sqrt(variance + epsilon) * scale + bias")
-def layer_normalization(call: Call) -> tuple[Value, ...]:
+def layer_normalization(call: NodeCall) -> tuple[Value, ...]:
     x = call.tensor(0)
     dtype = _stash_type(call, x)
     axes = range(call.axis(-1), len(x.dims))
@@ -104,7 +104,7 @@ def layer_normalization(call: Call) -> tuple[Value, ...]:
 
 
 @operator("RMSNormalization", spelling="x / oc.sqrt((x * x).mean(spec) + epsilon) * scale")
-def rms_normalization(call: Call) -> Value:
+def rms_normalization(call: NodeCall) -> Value:
     x = call.tensor(0)
     wide = oc.cast(x, _stash_type(call, x))
     mean = mean_of(wide * wide, range(call.axis(-1), len(x.dims)))
@@ -116,7 +116,7 @@ def rms_normalization(call: Call) -> Value:
     spelling="(x - mean) / oc.sqrt(variance + epsilon) * scale + bias, in groups",
     restrictions=("version 18, which ONNX deprecated",),
 )
-def group_normalization(call: Call) -> Value:
+def group_normalization(call: NodeCall) -> Value:
     x, groups = call.tensor(0), call.attribute("num_groups")
     n, channels, *spatial = x.dims
     call.require(groups > 0 and channels % groups == 0, f"{groups} groups of {channels} channels")
@@ -128,7 +128,7 @@ def group_normalization(call: Call) -> Value:
 
 
 @operator("LRN", spelling='x / (bias + alpha / size * (x * x).sum("n,c<+k,h,w => n,c,h,w")) ** beta')
-def lrn(call: Call) -> Value:
+def lrn(call: NodeCall) -> Value:
     x, size = call.tensor(0), call.attribute("size")
     alpha, beta, bias = call.attribute("alpha", 1e-4), call.attribute("beta", 0.75), call.attribute("bias", 1.0)
     squares = padded(x * x, 1, (size - 1) // 2, size // 2)
@@ -138,7 +138,7 @@ def lrn(call: Call) -> Value:
 
 
 @operator("LpNormalization", spelling="oc.where(norm == 0, 0, x / norm)")
-def lp_normalization(call: Call) -> Value:
+def lp_normalization(call: NodeCall) -> Value:
     x, p = call.tensor(0), call.attribute("p", 2)
     call.require(p in (1, 2), f"p={p}")
     norm = rooted(reduced(powers(x, p), [call.axis(-1)], lambda x, spec: x.sum(spec), keep=True), p)
@@ -147,7 +147,7 @@ def lp_normalization(call: Call) -> Value:
 
 
 @operator("MeanVarianceNormalization", spelling="(x - mean) / (oc.sqrt(variance) + 1e-9)")
-def mean_variance_normalization(call: Call) -> Value:
+def mean_variance_normalization(call: NodeCall) -> Value:
     x = call.tensor(0)
     axes = [call.position(axis, len(x.dims)) for axis in call.attribute("axes", (0, 2, 3))]
     mean, variance = statistics(x, axes)
@@ -158,7 +158,7 @@ def mean_variance_normalization(call: Call) -> Value:
     "Dropout", spelling="x",
     restrictions=("the training mode with a ratio above 0", "before version 12: the mask, which ONNX does not define"),
 )  # fmt: skip
-def dropout(call: Call) -> tuple[Value, Value]:
+def dropout(call: NodeCall) -> tuple[Value, Value]:
     x = call.tensor(0)
     if call.version >= 12:
         ratio = float(call.constant(1).reshape(())) if call.has(1) else 0.5

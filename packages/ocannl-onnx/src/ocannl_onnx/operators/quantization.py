@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import ocannl as oc
-from ocannl_onnx.call import Call
+from ocannl_onnx.call import NodeCall
 from ocannl_onnx.element_types import element_name, precision_of
 from ocannl_onnx.layout import expanded, reshaped, sliced, unsqueezed
 from ocannl_onnx.operators.elementwise import LARGEST
@@ -32,17 +32,17 @@ def saturated(x: oc.Tensor, dtype: Any) -> oc.Tensor:
 
 def quantized(x: oc.Tensor, zero: oc.Tensor | None, dtype: Any) -> oc.Tensor:
     """Multiples of the scale, rounded with halves to even, plus the zero point."""
-    whole = oc.cast(x, oc.float32).round()
-    return saturated(whole if zero is None else whole + oc.cast(zero, oc.float32), dtype)
+    rounded = oc.cast(x, oc.float32).round()
+    return saturated(rounded if zero is None else rounded + oc.cast(zero, oc.float32), dtype)
 
 
-def _type(call: Call, element_type: int) -> Any:
+def _type(call: NodeCall, element_type: int) -> Any:
     dtype = precision_of(element_type)
     call.require(dtype is not None, f"the type {element_name(element_type)}")
     return dtype
 
 
-def _parameter(call: Call, position: int) -> oc.Tensor:
+def _parameter(call: NodeCall, position: int) -> oc.Tensor:
     """A scale or zero point, in the shape by which it broadcasts to the operand: of the whole tensor, of each position
     of an axis, or of blocks along an axis."""
     parameter, dims = call.tensor(position), call.shape(0)
@@ -55,14 +55,14 @@ def _parameter(call: Call, position: int) -> oc.Tensor:
     blocks = -(-dims[axis] // block)
     shape = [blocks if n == axis else size for n, size in enumerate(dims)]
     call.require(list(parameter.dims) == shape, f"parameters {parameter.dims} for blocks of {block} cells of {dims}")
-    each_cell = expanded(unsqueezed(parameter, [axis + 1]), [*shape[: axis + 1], block, *shape[axis + 1 :]])
-    merged = reshaped(each_cell, [size * block if n == axis else size for n, size in enumerate(shape)])
+    repeated = expanded(unsqueezed(parameter, [axis + 1]), [*shape[: axis + 1], block, *shape[axis + 1 :]])
+    merged = reshaped(repeated, [size * block if n == axis else size for n, size in enumerate(shape)])
     return sliced(merged, axis, 0, dims[axis])
 
 
 @operator("QuantizeLinear", spelling="oc.cast(oc.clip((x / scale).round() + zero_point, low, high), dtype)",
           restrictions=NARROW)  # fmt: skip
-def quantize_linear(call: Call) -> Value:
+def quantize_linear(call: NodeCall) -> Value:
     x, scale = call.tensor(0), _parameter(call, 1)
     output = call.attribute("output_dtype", 0)
     dtype: Any = call.dtype(2) if call.has(2) else _type(call, output) if output else oc.uint8
@@ -76,7 +76,7 @@ def quantize_linear(call: Call) -> Value:
 
 
 @operator("DequantizeLinear", spelling="(x - zero_point) * scale", restrictions=NARROW)
-def dequantize_linear(call: Call) -> Value:
+def dequantize_linear(call: NodeCall) -> Value:
     x, scale = oc.cast(call.tensor(0), oc.float32), _parameter(call, 1)
     if call.has(2):
         x = x - oc.cast(_parameter(call, 2), oc.float32)
@@ -85,7 +85,7 @@ def dequantize_linear(call: Call) -> Value:
 
 
 @operator("DynamicQuantizeLinear", spelling="the scale and zero point of the range of x, and x quantized by them")
-def dynamic_quantize_linear(call: Call) -> tuple[Value, ...]:
+def dynamic_quantize_linear(call: NodeCall) -> tuple[Value, ...]:
     x = call.tensor(0)
     low, high = oc.minimum(x.min(), 0.0), oc.maximum(x.max(), 0.0)
     scale = oc.where(oc.eq(low, high), 1.0, (high - low) / 255.0)
@@ -96,13 +96,13 @@ def dynamic_quantize_linear(call: Call) -> tuple[Value, ...]:
 # --- products ----------------------------------------------------------------------------------------------------
 
 
-def _centered(call: Call, operand: int, zero: int, axis: int) -> oc.Tensor:
+def _centered(call: NodeCall, operand: int, zero: int, axis: int) -> oc.Tensor:
     """An operand as int32, less its zero point; one of several is along an axis, counted from the end."""
     x = oc.cast(call.tensor(operand), oc.int32)
     return x - oc.cast(_aligned(call, zero, len(x.dims), axis), oc.int32) if call.has(zero) else x
 
 
-def _aligned(call: Call, position: int, rank: int, axis: int) -> oc.Tensor:
+def _aligned(call: NodeCall, position: int, rank: int, axis: int) -> oc.Tensor:
     """A scale or zero point of a matrix: of the whole, or a vector of its rows (`axis=-2`) or columns."""
     parameter = call.tensor(position)
     if math.prod(parameter.dims) == 1:
@@ -113,12 +113,12 @@ def _aligned(call: Call, position: int, rank: int, axis: int) -> oc.Tensor:
 
 
 @operator("MatMulInteger", spelling="the product of int32, less the zero points")
-def matmul_integer(call: Call) -> Value:
+def matmul_integer(call: NodeCall) -> Value:
     return matmul(_centered(call, 0, 2, -2), _centered(call, 1, 3, -1))
 
 
 @operator("QLinearMatMul", spelling="the product of int32, times the ratio of the scales, rounded")
-def qlinear_matmul(call: Call) -> Value:
+def qlinear_matmul(call: NodeCall) -> Value:
     total = matmul(_centered(call, 0, 2, -2), _centered(call, 3, 5, -1))
     rank = len(total.dims)
     factors = [_aligned(call, position, rank, axis) for position, axis in ((1, -2), (4, -1), (6, -2))]
@@ -132,7 +132,7 @@ def _rescaled(total: oc.Tensor, scales: Sequence[oc.Tensor], zero: oc.Tensor, dt
 
 
 @operator("QLinearConv", spelling="the convolution of int32, times the ratio of the scales, rounded")
-def qlinear_conv(call: Call) -> Value:
+def qlinear_conv(call: NodeCall) -> Value:
     x, kernel = (oc.cast(call.tensor(n), oc.int32) for n in (0, 3))
     x = x - oc.cast(reshaped(call.tensor(2), ()), oc.int32)
     kernel = kernel - oc.cast(_of_kernels(call, 5, len(kernel.dims) - 1), oc.int32)
@@ -141,7 +141,7 @@ def qlinear_conv(call: Call) -> Value:
     return _rescaled(total, scales, reshaped(call.tensor(7), ()), call.dtype(7))
 
 
-def _of_kernels(call: Call, position: int, after: int) -> oc.Tensor:
+def _of_kernels(call: NodeCall, position: int, after: int) -> oc.Tensor:
     """A scale or zero point of the whole kernel, or of each output channel, with axes of size 1 after it."""
     parameter = call.tensor(position)
     count = math.prod(parameter.dims)

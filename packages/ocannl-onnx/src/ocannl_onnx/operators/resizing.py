@@ -14,7 +14,7 @@ import ocannl as oc
 from ocannl.lang.ops.axis_maps import Band, band, map_axis
 from ocannl.lang.ops.resize import KERNELS, ROUNDING
 from ocannl.lang.ops.selected_axes import removed_axes
-from ocannl_onnx.call import Call
+from ocannl_onnx.call import NodeCall
 from ocannl_onnx.layout import along, full
 from ocannl_onnx.operators.quantization import saturated
 from ocannl_onnx.registry import operator
@@ -125,7 +125,7 @@ def resized(x: oc.Tensor, axes: dict[int, Resized], settings: Interpolation) -> 
     return saturated(x.round(), dtype) if interpolates_integers else x
 
 
-def _resized_axes(call: Call, dims: Sequence[int], axes: Sequence[int], scales: Array | None,
+def _resized_axes(call: NodeCall, dims: Sequence[int], axes: Sequence[int], scales: Array | None,
                   sizes: Sequence[int] | None) -> dict[int, Resized]:  # fmt: skip
     """The axes by position, from scales or from sizes with a policy for the aspect ratio."""
     old = [dims[axis] for axis in axes]
@@ -145,7 +145,7 @@ def _resized_axes(call: Call, dims: Sequence[int], axes: Sequence[int], scales: 
     return {n: Resized(size, int(scale * size + 0.5), scale) for n, size in zip(axes, old, strict=True)}
 
 
-def _given(call: Call, position: int) -> Array | None:
+def _list_or_none(call: NodeCall, position: int) -> Array | None:
     """A constant input; None when it is omitted or empty."""
     if not call.has(position) or call.shape(position) == (0,):
         return None
@@ -153,14 +153,14 @@ def _given(call: Call, position: int) -> Array | None:
 
 
 @operator("Resize", spelling="oc.resize, with the weights of ONNX")
-def resize(call: Call) -> Value:
+def resize(call: NodeCall) -> Value:
     x = call.tensor(0)
     if call.version < 11:
         return _upsampled(call, x, call.constant(1))
     settings = _settings(call)
     rank = len(x.dims)
     axes = [call.position(axis, rank) for axis in call.attribute("axes", range(rank))]
-    scales, sizes = _given(call, 2), _given(call, 3)
+    scales, sizes = _list_or_none(call, 2), _list_or_none(call, 3)
     call.require((scales is None) != (sizes is None), "either scales or sizes are required")
     chosen = _resized_axes(call, x.dims, axes, scales, None if sizes is None else [int(size) for size in sizes])
     if 0 in x.dims or any(axis.new == 0 for axis in chosen.values()):
@@ -170,7 +170,7 @@ def resize(call: Call) -> Value:
     return resized(x, _changed(chosen), settings)
 
 
-def _settings(call: Call) -> Interpolation:
+def _settings(call: NodeCall) -> Interpolation:
     mode = call.attribute("mode", "nearest")
     coordinates = call.attribute("coordinate_transformation_mode", "half_pixel")
     rounding = call.attribute("nearest_mode", "round_prefer_floor")
@@ -187,9 +187,9 @@ def _changed(axes: dict[int, Resized]) -> dict[int, Resized]:
     return {n: axis for n, axis in axes.items() if axis.new != axis.old or axis.scale not in (None, 1.0)}
 
 
-def _cropped(call: Call, x: oc.Tensor, axes: dict[int, Resized], settings: Interpolation) -> oc.Tensor:
+def _cropped(call: NodeCall, x: oc.Tensor, axes: dict[int, Resized], settings: Interpolation) -> oc.Tensor:
     """The resize of a region; cells outside the operand have the attribute `extrapolation_value`."""
-    roi = _given(call, 1)
+    roi = _list_or_none(call, 1)
     call.require(roi is not None and len(roi) == 2 * len(axes), "a roi with a start and an end for each axis")
     assert roi is not None
     bounds = zip(axes.items(), roi[: len(axes)], roi[len(axes) :], strict=True)
@@ -208,7 +208,7 @@ def _cropped(call: Call, x: oc.Tensor, axes: dict[int, Resized], settings: Inter
 
 
 @operator("Upsample", spelling="oc.interpolate(x, scale=, mode=)")
-def upsample(call: Call) -> Value:
+def upsample(call: NodeCall) -> Value:
     x = call.tensor(0)
     if call.version >= 9:
         return _upsampled(call, x, call.constant(1))
@@ -217,7 +217,7 @@ def upsample(call: Call) -> Value:
     return _upsampled(call, x, np.array([1.0, 1.0, call.attribute("height_scale"), call.attribute("width_scale")]))
 
 
-def _upsampled(call: Call, x: oc.Tensor, scales: Array) -> oc.Tensor:
+def _upsampled(call: NodeCall, x: oc.Tensor, scales: Array) -> oc.Tensor:
     """The resize of versions before 11. Their nearest cell is at or before the position, or after it in axes that
     shrink."""
     mode = {"bilinear": "linear"}.get(call.attribute("mode", "nearest"), call.attribute("mode", "nearest"))
@@ -240,7 +240,7 @@ GRID_MODES = {
 
 @operator("GridSample", spelling="oc.grid_sample(x, grid, mode=, padding=, align_corners=)",
           restrictions=("more than three spatial axes",))  # fmt: skip
-def grid_sample(call: Call) -> Value:
+def grid_sample(call: NodeCall) -> Value:
     x, grid = call.tensor(0), call.tensor(1)
     count = len(x.dims) - 2
     call.require(1 <= count <= 3 and grid.dims[-1] == count, f"a grid {grid.dims} for {x.dims}")
@@ -257,7 +257,7 @@ def grid_sample(call: Call) -> Value:
 
 
 @operator("AffineGrid", spelling="oc.affine_grid(theta, size, align_corners=)")
-def affine_grid(call: Call) -> Value:
+def affine_grid(call: NodeCall) -> Value:
     theta, size = call.tensor(0), call.integers(1)
     call.require(len(size) in (4, 5) and size[0] == theta.dims[0], f"size {size} for {theta.dims}")
     axes = ", ".join(f"s{n}" for n in range(len(size) - 2))

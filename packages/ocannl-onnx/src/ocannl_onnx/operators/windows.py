@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import ocannl as oc
-from ocannl_onnx.call import Call
+from ocannl_onnx.call import NodeCall
 from ocannl_onnx.layout import (
     concatenated,
     expanded,
@@ -83,7 +83,7 @@ class Windows:
         return starts[:, None] + np.arange(self.sizes[axis]) * self.dilation[axis]
 
 
-def windows_of(call: Call, dims: Sequence[int], sizes: Sequence[int]) -> Windows:
+def windows_of(call: NodeCall, dims: Sequence[int], sizes: Sequence[int]) -> Windows:
     """The windows that the attributes `strides`, `dilations`, `pads`, `auto_pad` and `ceil_mode` describe."""
     count = len(sizes)
     call.require(count == len(dims) > 0, f"windows of {count} axes for {len(dims)} spatial axes")
@@ -131,7 +131,7 @@ def with_last_windows(windows: Windows) -> Windows:
 # --- convolutions ------------------------------------------------------------------------------------------------
 
 
-def convolved(call: Call, x: oc.Tensor, kernel: oc.Tensor) -> oc.Tensor:
+def convolved(call: NodeCall, x: oc.Tensor, kernel: oc.Tensor) -> oc.Tensor:
     """The convolution that the attributes describe, without a bias."""
     groups = call.attribute("group", 1)
     channels = kernel.dims[1] * groups
@@ -148,10 +148,10 @@ def convolved(call: Call, x: oc.Tensor, kernel: oc.Tensor) -> oc.Tensor:
     return oc.einsum(f"{image}; {taps} => {row(['n', out, *windows.positions])}", x, kernel, **sizes)
 
 
-def _kernel_windows(call: Call, x: oc.Tensor, kernel: oc.Tensor) -> Windows:
+def _kernel_windows(call: NodeCall, x: oc.Tensor, kernel: oc.Tensor) -> Windows:
     sizes = kernel.dims[2:]
-    given = call.attribute("kernel_shape", sizes)
-    call.require(tuple(given) == tuple(sizes), f"kernel_shape {given} of a kernel {kernel.dims}")
+    kernel_shape = call.attribute("kernel_shape", sizes)
+    call.require(tuple(kernel_shape) == tuple(sizes), f"kernel_shape {kernel_shape} of a kernel {kernel.dims}")
     windows = windows_of(call, x.dims[2:], sizes)
     call.require(min(windows.counts) >= 0, f"a kernel {kernel.dims} for {x.dims}")
     return windows
@@ -168,12 +168,12 @@ def per_channel(channels: int, rank: int) -> list[int]:
 
 
 @operator("Conv", spelling='oc.einsum("n,ic,2*o[1,1]+k; oc,ic,k => n,oc,o", x, kernel) + bias')
-def conv(call: Call) -> Value:
+def conv(call: NodeCall) -> Value:
     return with_bias(convolved(call, call.tensor(0), call.tensor(1)), call.optional(2))
 
 
 @operator("ConvInteger", spelling="oc.einsum of int32, less the zero points")
-def conv_integer(call: Call) -> Value:
+def conv_integer(call: NodeCall) -> Value:
     x, kernel = (oc.cast(call.tensor(n), oc.int32) for n in range(2))
     if call.has(2):
         x = x - reshaped(oc.cast(call.tensor(2), oc.int32), ())
@@ -184,7 +184,7 @@ def conv_integer(call: Call) -> Value:
 
 
 @operator("ConvTranspose", spelling='oc.einsum("n,ic,o; ic,oc,k => n,oc,2*o[1,1]+k", x, kernel) + bias')
-def conv_transpose(call: Call) -> Value:
+def conv_transpose(call: NodeCall) -> Value:
     x, kernel = call.tensor(0), call.tensor(1)
     groups = call.attribute("group", 1)
     call.require(x.dims[1] == kernel.dims[0] and x.dims[1] % groups == 0, f"a kernel {kernel.dims} for {x.dims}")
@@ -198,12 +198,13 @@ def conv_transpose(call: Call) -> Value:
     return with_bias(y, call.optional(2))
 
 
-def _transposed_windows(call: Call, x: oc.Tensor, kernel: oc.Tensor) -> Windows:
+def _transposed_windows(call: NodeCall, x: oc.Tensor, kernel: oc.Tensor) -> Windows:
     """The windows of the result. A padding below 0 after an axis adds cells that no window covers."""
     sizes = tuple(kernel.dims[2:])
     count = len(sizes)
-    given = call.attribute("kernel_shape", sizes)
-    call.require(tuple(given) == sizes and count == len(x.dims) - 2 > 0, f"kernel_shape {given} of {kernel.dims}")
+    kernel_shape = call.attribute("kernel_shape", sizes)
+    count_fits = count == len(x.dims) - 2 > 0
+    call.require(tuple(kernel_shape) == sizes and count_fits, f"kernel_shape {kernel_shape} of {kernel.dims}")
     stride, dilation = (tuple(call.attribute(name, [1] * count)) for name in ("strides", "dilations"))
     windows = Windows(sizes, sizes, stride, dilation, *((0,) * count,) * 3)
     more = call.attribute("output_padding", [0] * count)
@@ -229,7 +230,7 @@ def _transposed_windows(call: Call, x: oc.Tensor, kernel: oc.Tensor) -> Windows:
 
 
 @operator("Col2Im", spelling='oc.einsum("n,(c k),o => n,c,2*o[1,1]+k", x)')
-def col2im(call: Call) -> Value:
+def col2im(call: NodeCall) -> Value:
     x, dims, sizes = call.tensor(0), call.integers(1), call.integers(2)
     windows = windows_of(call, dims, sizes)
     counts = windows.counts
@@ -256,7 +257,7 @@ def _merged(names: Sequence[str]) -> str:
 # --- pooling -----------------------------------------------------------------------------------------------------
 
 
-def _pooling_windows(call: Call, x: oc.Tensor) -> Windows:
+def _pooling_windows(call: NodeCall, x: oc.Tensor) -> Windows:
     windows = windows_of(call, x.dims[2:], call.attribute("kernel_shape"))
     call.require(min(windows.counts) >= 0, f"windows {windows.sizes} for {x.dims}")
     return windows
@@ -267,7 +268,7 @@ def _pool_spec(windows: Windows) -> str:
 
 
 @operator("AveragePool", spelling='x.sum("n,c,2*o+k => n,c,o") / counts')
-def average_pool(call: Call) -> Value:
+def average_pool(call: NodeCall) -> Value:
     x = call.tensor(0)
     windows = _pooling_windows(call, x)
     if 0 in (*x.dims, *windows.counts):
@@ -291,7 +292,7 @@ def _counts(windows: Windows, include_padding: bool) -> Array:
 
 
 @operator("MaxPool", spelling='x.max("n,c,2*o+k => n,c,o"); indices from oc.argmax')
-def max_pool(call: Call) -> Value | tuple[Value, ...]:
+def max_pool(call: NodeCall) -> Value | tuple[Value, ...]:
     x = call.tensor(0)
     windows = _pooling_windows(call, x)
     if 0 in (*x.dims, *windows.counts):
@@ -301,7 +302,7 @@ def max_pool(call: Call) -> Value | tuple[Value, ...]:
     return (y, _max_indices(call, x, windows)) if call.uses(1) else y
 
 
-def _max_indices(call: Call, x: oc.Tensor, windows: Windows) -> oc.Tensor:
+def _max_indices(call: NodeCall, x: oc.Tensor, windows: Windows) -> oc.Tensor:
     """The position of the maximum of each window in the flat operand.
 
     It is a sum of contributions of the image, of the position of the window, and of the tap.
@@ -338,7 +339,7 @@ def _lowest(x: oc.Tensor) -> float:
 
 
 @operator("LpPool", spelling='(abs(x)**p).sum("n,c,2*o+k => n,c,o") ** (1 / p)')
-def lp_pool(call: Call) -> Value:
+def lp_pool(call: NodeCall) -> Value:
     x, p = call.tensor(0), call.attribute("p", 2)
     windows = _pooling_windows(call, x)
     if 0 in (*x.dims, *windows.counts):
@@ -360,29 +361,29 @@ def rooted(total: oc.Tensor, p: float) -> oc.Tensor:
     return oc.where(zero, 0.0, oc.sqrt(base) if p == 2 else oc.pow(base, 1 / p))
 
 
-def _global(call: Call, reduction: Any) -> oc.Tensor:
+def _global(call: NodeCall, reduction: Any) -> oc.Tensor:
     x = call.tensor(0)
     return reduced(x, range(2, len(x.dims)), reduction, keep=True)
 
 
 @operator("GlobalAveragePool", spelling='x.mean("n,c,h,w => n,c,0,0")')
-def global_average_pool(call: Call) -> Value:
+def global_average_pool(call: NodeCall) -> Value:
     return _global(call, lambda x, spec: x.mean(spec))
 
 
 @operator("GlobalMaxPool", spelling='x.max("n,c,h,w => n,c,0,0")')
-def global_max_pool(call: Call) -> Value:
+def global_max_pool(call: NodeCall) -> Value:
     return _global(call, lambda x, spec: x.max(spec))
 
 
 @operator("GlobalLpPool", spelling='(abs(x)**p).sum("n,c,h,w => n,c,0,0") ** (1 / p)')
-def global_lp_pool(call: Call) -> Value:
+def global_lp_pool(call: NodeCall) -> Value:
     p = call.attribute("p", 2)
     return _global(call, lambda x, spec: rooted(powers(x, p).sum(spec), p))
 
 
 @operator("MaxUnpool", spelling="oc.index_update(zeros, indices, x)")
-def max_unpool(call: Call) -> Value:
+def max_unpool(call: NodeCall) -> Value:
     x, ids = call.tensor(0), call.tensor(1)
     sizes = call.attribute("kernel_shape")
     count = len(sizes)
@@ -444,7 +445,7 @@ def _positions(count: int, axis: int, rank: int) -> oc.Tensor:
     spelling="oc.gather_nd and oc.einsum with a kernel",
     restrictions=("other than two spatial axes",),
 )
-def deform_conv(call: Call) -> Value:
+def deform_conv(call: NodeCall) -> Value:
     x, kernel, offsets = call.tensor(0), call.tensor(1), call.tensor(2)
     call.require(len(x.dims) == 4, f"{len(x.dims) - 2} spatial axes")
     groups, shares = call.attribute("group", 1), call.attribute("offset_group", 1)
@@ -480,7 +481,7 @@ def deform_conv(call: Call) -> Value:
     spelling="oc.gather_nd, and the mean or maximum of samples",
     restrictions=("sampling_ratio=0",),
 )
-def roi_align(call: Call) -> Value:
+def roi_align(call: NodeCall) -> Value:
     x, rois, batch = call.tensor(0), call.tensor(1), call.tensor(2)
     ratio, mode = call.attribute("sampling_ratio", 0), call.attribute("mode", "avg").lower()
     call.require(ratio > 0, "sampling_ratio=0: the number of samples depends on values")
@@ -517,7 +518,7 @@ def roi_align(call: Call) -> Value:
 
 
 @operator("MaxRoiPool", spelling='oc.where(mask, x, -inf).max("r,c,i,h,w => r,c,i,w")')
-def max_roi_pool(call: Call) -> Value:
+def max_roi_pool(call: NodeCall) -> Value:
     x, rois = call.tensor(0), call.tensor(1)
     counts, scale = call.attribute("pooled_shape"), call.attribute("spatial_scale", 1.0)
     regions = rois.dims[0]
