@@ -11,7 +11,8 @@ import ocannl as oc
 from ocannl_onnx.call import NodeCall
 from ocannl_onnx.element_types import precision_of
 from ocannl_onnx.layout import axis_names, full, padded, reduced, reshaped, row
-from ocannl_onnx.operators.windows import per_channel, powers, rooted
+from ocannl_onnx.operators.pooling import powers, rooted
+from ocannl_onnx.operators.windows import per_channel
 from ocannl_onnx.registry import operator
 from ocannl_onnx.values import Value
 
