@@ -188,7 +188,7 @@ def _output(name: str, value: Value) -> oc.Tensor:
 
 def _parameter(name: str, array: Array) -> oc.Tensor:
     dims = list(array.shape)
-    parameter = oc.param(label(name), np.ascontiguousarray(array), b=[], i=[], o=dims, dtype=str(array.dtype))
+    parameter = oc.param(label(name), np.ascontiguousarray(array).reshape(array.shape), b=[], i=[], o=dims, dtype=str(array.dtype))
     parameter.node.path = label(name)
     return parameter
 
