@@ -203,14 +203,17 @@ class _OuterLoopFusion:
 
     def cycles(self, groups: tuple[FusionGroup, ...], limit: float = inf) -> float:
         """Estimated cycles: exact below `limit`, otherwise some lower bound above `limit`."""
-        total = 0.0
+        vectors = scalars = 0.0
         for group in groups:
             problem = tiling_problem(group, self.capabilities)
             tile = best_tile(problem.nest_shape()) if problem is not None else None
-            total += tile.cycles if tile is not None else _scalar_cycles(group)
-            if total > limit:
+            if tile is not None:
+                vectors += tile.cycles
+            else:
+                scalars += _scalar_cycles(group)
+            if vectors > limit:
                 break
-        return total
+        return vectors + max(0.0, scalars - min(vectors, machine.MAX_HIDDEN_SCALAR_OPS))
 
     # ------------------------------------------------------------------------------------------------------- result
 
@@ -277,9 +280,12 @@ class _OuterLoopFusion:
 
 
 def _scalar_cycles(group: FusionGroup) -> float:
-    """Cycles of a group that cannot be vectorized. A few operations execute beside the vectors of other groups."""
+    """Cycles of a group that cannot be vectorized."""
     work = sum(cost(value).work for value in group.values)
-    return prod(loop.sym.extent for loop in group.loops) * max(1, work - machine.MAX_HIDDEN_SCALAR_OPS)
+    for reduction in group.reductions:
+        further_terms = prod(loop.sym.extent for loop in reduction.loops) - 1
+        work += further_terms * cost(reduction.update.value).work
+    return prod(loop.sym.extent for loop in group.loops) * max(1, work)
 
 
 def _traffic_cycles(row: FusedNest) -> float:
