@@ -103,7 +103,7 @@ class Trainer:
             self.params.append(params)
             self.optimizers.append(torch.optim.AdamW(params, adam.rate, adam.betas, adam.eps, adam.decay, fused=True))
             loss = partial(objective.loss, LIBRARY)
-            self.losses.append(torch.compile(loss) if compiled else loss)
+            self.losses.append(torch.compile(loss, dynamic=False) if compiled else loss)
 
     def step(self, batch: Batch) -> list[float]:
         arrays = {name: torch.from_numpy(array) for name, array in batch.items()}
