@@ -3,8 +3,8 @@
     python benchmarks/onnx_models.py [--threads N] [--backend llvm] [--folder FOLDER] [PATTERN ...]
 
 The models are those of installed packages (`pip install --no-deps magika silero-vad rapidocr rapidocr-onnxruntime
-ddddocr basic-pitch`), or of packages installed with `--target FOLDER`. Inputs are random, at batch size 1. Times are the
-least of alternating runs, in milliseconds; errors are relative to the largest value of each output.
+ddddocr basic-pitch`), or of packages installed with `--target FOLDER`. Inputs are random, at batch size 1. Times are
+the least of alternating runs, in milliseconds; errors are relative to the largest value of each output.
 """
 
 from __future__ import annotations

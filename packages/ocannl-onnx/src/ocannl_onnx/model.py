@@ -187,8 +187,8 @@ def _output(name: str, value: Value) -> oc.Tensor:
 
 
 def _parameter(name: str, array: Array) -> oc.Tensor:
-    dims = list(array.shape)
-    parameter = oc.param(label(name), np.ascontiguousarray(array).reshape(array.shape), b=[], i=[], o=dims, dtype=str(array.dtype))
+    content = np.ascontiguousarray(array).reshape(array.shape)
+    parameter = oc.param(label(name), content, b=[], i=[], o=list(array.shape), dtype=str(array.dtype))
     parameter.node.path = label(name)
     return parameter
 
