@@ -1,12 +1,38 @@
 """ONNX models as tensors and parameters of ocannl: import, check, training, and any backend."""
 
-from ocannl_onnx.errors import ModelError, NeedsConstant, UnsupportedModel
-from ocannl_onnx.model import ImportedModel, ModelFunction, load
-from ocannl_onnx.registry import OperatorRow, operator, operators
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ocannl_onnx.errors import ModelError as ModelError
+    from ocannl_onnx.errors import NeedsConstant as NeedsConstant
+    from ocannl_onnx.errors import UnsupportedModel as UnsupportedModel
+    from ocannl_onnx.model import ImportedModel as ImportedModel
+    from ocannl_onnx.model import ModelFunction as ModelFunction
+    from ocannl_onnx.model import load as load
+    from ocannl_onnx.registry import OperatorRow as OperatorRow
+    from ocannl_onnx.registry import operator as operator
+    from ocannl_onnx.registry import operator_table as operator_table
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ImportedModel", "ModelError", "ModelFunction", "NeedsConstant", "OperatorRow", "UnsupportedModel", "load",
-    "operator", "operators",
-]  # fmt: skip
+_MODULES = {
+    "ImportedModel": "model", "ModelError": "errors", "ModelFunction": "model", "NeedsConstant": "errors",
+    "OperatorRow": "registry", "UnsupportedModel": "errors", "load": "model", "operator": "registry",
+    "operator_table": "registry",
+}  # fmt: skip
+"""The modules of the names, which are imported when first used: the command line registers its command without onnx."""
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'ocannl_onnx' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
