@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import ocannl as oc
-from ocannl.base.errors import CodeError, DtypeError, ShapeError
+from ocannl.base.errors import CodeError, DtypeError, OcannlError, ShapeError
 from ocannl_onnx.call import NodeCall
 from ocannl_onnx.errors import UnsupportedModel
 from ocannl_onnx.layout import along, concatenated, full, moved, reshaped, sliced, unsqueezed
@@ -65,7 +65,7 @@ def if_(call: NodeCall) -> tuple[Value, ...]:
         return tuple(call.subgraph("then_branch" if condition else "else_branch"))
     try:
         return _branches(call)
-    except (NotUniform, CodeError, DtypeError, ShapeError, UnsupportedModel):
+    except (NotUniform, OcannlError):
         call.constant(0)  # raises NeedsConstant for the inputs of the model that decide the branch
         raise
 
