@@ -13,7 +13,7 @@ import ocannl as oc
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import AccessMode, Buf, For, Load, MemorySpace, Proc, Ref, Store, Update, loop, row_major
+from ocannl.ir.loops import AccessMode, Buf, For, Load, MemorySpace, Mode, Proc, Ref, Store, Update, loop, row_major
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import float32
 from ocannl.ir.printer import print_proc
@@ -127,3 +127,20 @@ def test_a_claimed_loop_takes_no_update_that_meets_cells_in_several_iterations(a
     after = fuse_outer_loops(before, TARGET)
     verify(after, "optimized")
     assert len(after.body) == 1
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [3, 5, 7])
+def test_depthwise_convolutions_are_not_fused_into_scalar_loops(size: int, stride: int) -> None:
+    """The copy of the kernel stays apart from the convolution, whose sums could not be vectorized in a shared loop."""
+    x = oc.tensor(np.ones((1, 88, 6, 48), "float32"), label="x")
+    kernel = oc.tensor(np.ones((88, size, size), "float32"), label="kernel")
+    margins = f"[{size // 2},{size // 2}]"
+    windows = f"{stride}*o{margins}+k, {stride}*p{margins}+l"
+    y = oc.einsum(f"n, g, {windows}; g, k, l => n, g, o, p", x, kernel)
+    target = Capabilities(vector_bytes=64, vector_registers=32)
+    proc = optimize(lower(y.forward.elaborate().comp, "step"), {y.node: "kept"}, target)
+    loops = [node for stmt in proc.body for node in walk(stmt) if isinstance(node, For)]
+    in_vectors = {id(node) for loop in loops if loop.mode is Mode.VECTORIZED for node in walk(loop)}
+    sums = [node for stmt in proc.body for node in walk(stmt) if isinstance(node, Update) and node.op is ADD]
+    assert sums and all(id(node) in in_vectors for node in sums)
