@@ -63,6 +63,25 @@ def test_if_of_different_shapes_is_compiled_for_each_condition():
         _ = ocannl_onnx.load(model).outputs
 
 
+def test_conditions_of_branches_in_branches_are_known_to_decide_sizes():
+    model = _model("""g (bool c, bool d, float[3] x) => (float[N] y)
+    {
+        e = Identity (d)
+        y = If (c) <
+            then_branch = a () => (float[A] p)
+            {
+                p = If (e) <
+                    then_branch = i () => (float[B] q) { q = Neg (x) },
+                    else_branch = j () => (float[C] r) { r = Concat <axis = 0> (x, x) }
+                >
+            },
+            else_branch = b () => (float[D] s) { s = Exp (x) }
+        >
+    }""")
+    flags = (True, False)
+    _check(model, *({"c": np.array(c), "d": np.array(d), "x": _values(3)} for c in flags for d in flags))
+
+
 LOOP = """g (int64 m, bool c, float[3] x) => (float[N] y {declared})
 {{
     y {results} = Loop (m, c, x) <

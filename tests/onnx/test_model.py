@@ -19,7 +19,7 @@ B = RANDOM.normal(size=3).astype("float32")
 X = RANDOM.normal(size=(5, 4)).astype("float32")
 
 
-def made(nodes, inputs, outputs, constants=(), opset=18, **arguments):
+def model_of(nodes, inputs, outputs, constants=(), opset=18, **arguments):
     declared = [helper.make_tensor_value_info(name, type_, shape) for name, type_, shape in inputs]
     results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     initializers = [numpy_helper.from_array(array, name) for name, array in constants]
@@ -33,7 +33,7 @@ def classifier(batch="batch"):
         helper.make_node("Add", ["/layer/product", "layer.b"], ["/layer/sum"]),
         helper.make_node("Tanh", ["/layer/sum"], ["y"]),
     ]
-    return made(nodes, [("x", TensorProto.FLOAT, [batch, 4])], ["y"], [("layer.w", W), ("layer.b", B)])
+    return model_of(nodes, [("x", TensorProto.FLOAT, [batch, 4])], ["y"], [("layer.w", W), ("layer.b", B)])
 
 
 def test_named_inputs_outputs_and_parameters():
@@ -90,7 +90,7 @@ def test_training_changes_the_parameters():
 
 def test_sizes_that_inputs_decide_are_compiled_for_their_values():
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
-    proto = made(nodes, [("x", TensorProto.FLOAT, None), ("shape", TensorProto.INT64, [2])], ["y"])
+    proto = model_of(nodes, [("x", TensorProto.FLOAT, None), ("shape", TensorProto.INT64, [2])], ["y"])
     function = oc.onnx.load(proto).compile(oc.Context())
     assert function(X, np.array([2, 10])).shape == (2, 10)
     assert function(X, np.array([-1, 4])).shape == (5, 4)
@@ -106,7 +106,7 @@ def test_computed_shapes_are_folded():
         helper.make_node("Reshape", ["x", "target"], ["y"]),
     ]
     constants = [("zero", np.array([0])), ("rest", np.array([2, 2]))]
-    model = oc.onnx.load(made(nodes, [("x", TensorProto.FLOAT, [5, 4])], ["y"], constants))
+    model = oc.onnx.load(model_of(nodes, [("x", TensorProto.FLOAT, [5, 4])], ["y"], constants))
     assert model.outputs["y"].dims == (5, 2, 2)
 
 
@@ -116,7 +116,7 @@ def test_all_missing_operators_are_listed():
         helper.make_node("Whirl", ["a"], ["b"], "second", domain="test.domain"),
         helper.make_node("ImageDecoder", ["b"], ["y"], "third"),
     ]
-    proto = made(nodes, [("x", TensorProto.FLOAT, [5])], ["y"], opset=20)
+    proto = model_of(nodes, [("x", TensorProto.FLOAT, [5])], ["y"], opset=20)
     proto.opset_import.append(helper.make_opsetid("test.domain", 1))
     with pytest.raises(oc.Unsupported) as error:
         oc.onnx.load(proto)
@@ -159,7 +159,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path):
 
 
 def test_old_operator_sets_are_refused():
-    proto = made([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, [2])], ["y"], opset=6)
+    proto = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, [2])], ["y"], opset=6)
     with pytest.raises(oc.Unsupported, match="version 6 of the operators"):
         oc.onnx.load(proto)
 
@@ -176,3 +176,90 @@ def test_inputs_are_checked():
         model(X, x=X)
     with pytest.raises(oc.DataError, match="1 inputs"):
         model(X, X)
+
+
+def test_arrays_are_converted_to_the_declared_types():
+    function = oc.onnx.load(classifier()).compile(oc.Context())
+    want = function(X)
+    assert function(X.astype("float64")).dtype == np.float32
+    np.testing.assert_array_equal(function(X.tolist()), want)
+    np.testing.assert_array_equal(function(np.ones((1, 4), "int8")), function(np.ones((1, 4), "float32")))
+    assert len(function._compiled) == 2
+    for wrong in (X.astype("complex64"), X.astype("datetime64[s]"), "text", [[1, 2], [3]]):
+        with pytest.raises(oc.DataError, match="the input `x`"):
+            function(wrong)
+    with pytest.raises(oc.DataError, match="no input `z`"):
+        function.run({"x": X, "z": X})
+    nodes = [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)]
+    integers = oc.onnx.load(model_of(nodes, [("x", TensorProto.INT32, [1])], ["y"])).compile(oc.Context())
+    assert integers([7]).tolist() == [7.0]
+    with pytest.raises(oc.DataError, match="type int32, and int64 are given"):
+        integers([2**40])
+
+
+def test_inputs_with_a_default_value_may_be_given():
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    inputs = [("x", TensorProto.FLOAT, [3]), ("w", TensorProto.FLOAT, [3])]
+    model = oc.onnx.load(model_of(nodes, inputs, ["y"], [("w", B)]))
+    assert list(model.inputs) == ["x"]
+    x, w = B + 1, B * 2
+    function = model.compile(oc.Context())
+    np.testing.assert_allclose(function(x), x + B, rtol=1e-6)
+    np.testing.assert_allclose(function(x, w=w), x + w, rtol=1e-6)
+    np.testing.assert_allclose(model(oc.tensor(x), w=oc.tensor(w)).numpy(), x + w, rtol=1e-6)
+
+
+@pytest.mark.parametrize("location", ["/etc/hostname", "../w", ".", "", "link", "a\0b", "x" * 5000])
+def test_external_data_outside_the_folder_are_refused(tmp_path: Path, location: str):
+    proto = classifier()
+    tensor = proto.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+    (tmp_path / "w").write_bytes(W.tobytes())
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "link").symlink_to("../w")
+    path = tmp_path / "inner" / "model.onnx"
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(oc.DataError, match="no file in the model's folder"):
+        oc.onnx.load(path)
+
+
+def _functions(count, last):
+    """A model that calls `f0`; each function calls the next one twice."""
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("deep", 1)]
+    functions = []
+    for n in range(count):
+        operator, domain = (f"f{n + 1}", "deep") if n + 1 < count else last
+        nodes = [helper.make_node(operator, [a], [b], domain=domain) for a, b in ("ab", "bc")]
+        functions.append(helper.make_function("deep", f"f{n}", ["a"], ["c"], nodes, opsets))
+    proto = model_of([helper.make_node("f0", ["x"], ["y"], domain="deep")], [("x", TensorProto.FLOAT, [2])], ["y"],
+                 functions=functions)  # fmt: skip
+    proto.opset_import.append(helper.make_opsetid("deep", 1))
+    return proto
+
+
+def test_functions_that_never_end_are_refused():
+    function = oc.onnx.load(_functions(3, ("Neg", ""))).compile(oc.Context())
+    assert function([1.0, -2.0]).tolist() == [1.0, -2.0]
+    for count in (1, 2):
+        with pytest.raises(oc.DataError, match="call each other more than 64 deep"):
+            _ = oc.onnx.load(_functions(count, ("f0", "deep"))).outputs
+    with pytest.raises(oc.Unsupported, match="more than 16384 nodes"):
+        _ = oc.onnx.load(_functions(20, ("Neg", ""))).outputs
+
+
+def test_large_results_are_not_evaluated_while_importing():
+    constants = [("shape", np.array([2**20, 2**20])), ("one", np.ones((1, 1), "float32"))]
+    nodes = [helper.make_node("Expand", ["one", "shape"], ["y"])]
+    assert oc.onnx.load(model_of(nodes, [], ["y"], constants), trainable=False).outputs["y"].dims == (2**20, 2**20)
+    limits = [("start", np.array(0)), ("limit", np.array(2**40)), ("step", np.array(1))]
+    nodes = [helper.make_node("Range", ["start", "limit", "step"], ["y"])]
+    with pytest.raises(oc.Unsupported, match="an array of 1099511627776 cells"):
+        _ = oc.onnx.load(model_of(nodes, [], ["y"], limits)).outputs
+
+
+def test_names_that_are_no_text_are_refused():
+    content = classifier().SerializeToString().replace(b"layer.w", b"layer.\xff")
+    with pytest.raises(oc.DataError, match="not valid UTF-8"):
+        oc.onnx.load(content)

@@ -6,7 +6,7 @@ subgraphs are `OnnxGraph`, strings are `str`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,10 @@ class Node:
     attributes: Mapping[str, Any]
     proto: onnx.NodeProto
 
+    @property
+    def subgraphs(self) -> tuple[OnnxGraph, ...]:
+        return tuple(value for value in self.attributes.values() if isinstance(value, OnnxGraph))
+
     def __str__(self) -> str:
         operator = f"{self.domain}.{self.operator}" if self.domain else self.operator
         return f"{operator} `{self.name}`" if self.name else f"{operator} of `{', '.join(filter(None, self.outputs))}`"
@@ -73,6 +77,8 @@ class OnnxGraph:
     inputs: tuple[ValueDeclaration, ...]
     outputs: tuple[ValueDeclaration, ...]
     constants: Mapping[str, Array] = field(default_factory=dict)
+    used: frozenset[str] = frozenset()
+    """The names that nodes and outputs use, those of subgraphs included."""
 
     @property
     def free_inputs(self) -> tuple[ValueDeclaration, ...]:
@@ -100,7 +106,6 @@ class Model:
     graph: OnnxGraph
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str], Function]
-    producer: str = ""
 
 
 def model_from_proto(proto: onnx.ModelProto, folder: Path | None = None) -> Model:
@@ -113,51 +118,73 @@ def model_from_proto(proto: onnx.ModelProto, folder: Path | None = None) -> Mode
         graph_from_proto(proto.graph, folder),
         opsets_of(proto.opset_import),
         {(function.domain, function.name): function for function in functions},
-        " ".join(filter(None, (proto.producer_name, proto.producer_version))),
     )
 
 
+def text(value: str | bytes) -> str:
+    """A name in a model; the parser returns the bytes of those that are no text. Raises: ModelError."""
+    if isinstance(value, bytes):
+        raise ModelError(f"the name {value[:80]!r} is not valid UTF-8")
+    return value
+
+
+def texts(values: Iterable[str | bytes]) -> tuple[str, ...]:
+    return tuple(map(text, values))
+
+
 def opsets_of(imports: Sequence[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    return {domain_of(opset.domain): opset.version for opset in imports}
+    versions = {domain_of(text(opset.domain)): opset.version for opset in imports}
+    for domain, version in versions.items():
+        if not 0 < version < 2**31:
+            raise ModelError(f"the operators of the domain `{domain}` have no version {version}")
+    return versions
 
 
 def graph_from_proto(proto: onnx.GraphProto, folder: Path | None) -> OnnxGraph:
     if proto.sparse_initializer:
         raise ModelError(f"graph `{proto.name}` has sparse initializers, which are not supported")
+    nodes = tuple(_node(node, folder) for node in proto.node)
+    outputs = tuple(map(declaration_from_proto, proto.output))
     return OnnxGraph(
-        proto.name,
-        tuple(_node(node, folder) for node in proto.node),
+        text(proto.name),
+        nodes,
         tuple(map(declaration_from_proto, proto.input)),
-        tuple(map(declaration_from_proto, proto.output)),
-        {tensor.name: array_from_proto(tensor, folder) for tensor in proto.initializer},
+        outputs,
+        {text(tensor.name): array_from_proto(tensor, folder) for tensor in proto.initializer},
+        frozenset(declared.name for declared in outputs).union(*map(names_used, nodes)),
     )
+
+
+def names_used(node: Node) -> frozenset[str]:
+    """The inputs of a node, and the names that its subgraphs use."""
+    return frozenset(node.inputs).union(*(graph.used for graph in node.subgraphs))
 
 
 def function_from_proto(proto: onnx.FunctionProto, folder: Path | None = None) -> Function:
     return Function(
-        domain_of(proto.domain),
-        proto.name,
+        domain_of(text(proto.domain)),
+        text(proto.name),
         tuple(_node(node, folder) for node in proto.node),
-        tuple(proto.input),
-        tuple(proto.output),
-        {attribute.name: _value(attribute, folder) for attribute in proto.attribute_proto},
+        texts(proto.input),
+        texts(proto.output),
+        {text(attribute.name): _value(attribute, folder) for attribute in proto.attribute_proto},
         opsets_of(proto.opset_import),
     )
 
 
 def declaration_from_proto(proto: onnx.ValueInfoProto) -> ValueDeclaration:
-    kind = proto.type.WhichOneof("value") or "tensor_type"
+    name, kind = text(proto.name), proto.type.WhichOneof("value") or "tensor_type"
     if kind != "tensor_type":
-        return ValueDeclaration(proto.name, kind.removesuffix("_type").removesuffix("_tensor"))
+        return ValueDeclaration(name, kind.removesuffix("_type").removesuffix("_tensor"))
     tensor = proto.type.tensor_type
     if not tensor.HasField("shape"):
-        return ValueDeclaration(proto.name, "tensor", tensor.elem_type)
-    return ValueDeclaration(proto.name, "tensor", tensor.elem_type, tuple(map(_size, tensor.shape.dim)))
+        return ValueDeclaration(name, "tensor", tensor.elem_type)
+    return ValueDeclaration(name, "tensor", tensor.elem_type, tuple(map(_size, tensor.shape.dim)))
 
 
 def _size(dim: onnx.TensorShapeProto.Dimension) -> Size:
     kind = dim.WhichOneof("value")
-    return dim.dim_value if kind == "dim_value" else dim.dim_param or None if kind == "dim_param" else None
+    return dim.dim_value if kind == "dim_value" else text(dim.dim_param) or None if kind == "dim_param" else None
 
 
 def array_from_proto(proto: onnx.TensorProto, folder: Path | None) -> Array:
@@ -174,30 +201,38 @@ def array_from_proto(proto: onnx.TensorProto, folder: Path | None) -> Array:
 def _check_location(proto: onnx.TensorProto, folder: Path | None) -> None:
     if folder is None:
         raise ModelError(f"tensor `{proto.name}` has external data: load the model from its file, not from bytes")
-    location = next((entry.value for entry in proto.external_data if entry.key == "location"), "")
-    path = folder / location
-    inside = not Path(location).is_absolute() and path.resolve().is_relative_to(folder.resolve())
-    if not location or not inside or path.is_symlink() or not path.is_file():
+    location = next((text(entry.value) for entry in proto.external_data if entry.key == "location"), "")
+    if not _is_file_inside(folder, location):
         raise ModelError(
-            f"the external data of tensor `{proto.name}` are in {location!r}, which is no file in the model's folder"
+            f"the external data of tensor `{proto.name}` are in {location[:80]!r}, "
+            "which is no file in the model's folder"
         )
+
+
+def _is_file_inside(folder: Path, location: str) -> bool:
+    path = folder / location
+    try:
+        inside = not Path(location).is_absolute() and path.resolve().is_relative_to(folder.resolve())
+        return inside and not path.is_symlink() and path.is_file()
+    except (OSError, ValueError):  # names that no file can have
+        return False
 
 
 def _node(proto: onnx.NodeProto, folder: Path | None) -> Node:
     return Node(
-        domain_of(proto.domain),
-        proto.op_type,
-        proto.name,
-        tuple(proto.input),
-        tuple(proto.output),
-        {attribute.name: _value(attribute, folder) for attribute in proto.attribute},
+        domain_of(text(proto.domain)),
+        text(proto.op_type),
+        text(proto.name),
+        texts(proto.input),
+        texts(proto.output),
+        {text(attribute.name): _value(attribute, folder) for attribute in proto.attribute},
         proto,
     )
 
 
 def _value(proto: onnx.AttributeProto, folder: Path | None) -> Any:
     if proto.ref_attr_name:
-        return Reference(proto.ref_attr_name)
+        return Reference(text(proto.ref_attr_name))
     match proto.type:
         case AttributeProto.FLOAT:
             return proto.f

@@ -6,6 +6,7 @@ known. Operators without a row are replaced by their definition as a function, w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import onnx
-from onnx import defs, helper
+from onnx import defs, helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 import ocannl as oc
@@ -23,15 +24,23 @@ from ocannl.lang.core.context_vars import UserCall, block_path, enclosing_call
 from ocannl_onnx.call import NodeCall
 from ocannl_onnx.element_types import element_type_of, element_type_of_array, precision_of
 from ocannl_onnx.errors import ModelError, NeedsConstant, UnsupportedModel
-from ocannl_onnx.graph import Function, Model, Node, OnnxGraph, Reference, domain_of, function_from_proto
+from ocannl_onnx.graph import Function, Model, Node, OnnxGraph, Reference, domain_of, function_from_proto, names_used
 from ocannl_onnx.registry import is_function, operators
 from ocannl_onnx.values import Array, StaticArray, Value, block_of, label, shape_of
 
-MAX_FOLDED_CELLS = 2**24  # of a result of nodes that are evaluated while importing
-MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+MAX_FOLDED_CELLS = 2**24  # of the operands, and of the results, of nodes that are evaluated while importing
+MAX_LOOPED_CELLS = 2**12  # of those that the reference implementation evaluates by loops of Python
+LOOPED = frozenset({
+    "AveragePool", "Col2Im", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "GridSample", "GRU", "LpPool",
+    "LSTM", "MaxPool", "MaxRoiPool", "MaxUnpool", "QLinearConv", "Resize", "ReverseSequence", "RNN", "RoiAlign",
+    "Scatter", "ScatterElements", "ScatterND", "TensorScatter", "TreeEnsemble", "Upsample",
+})  # fmt: skip
+MAX_SHAPING_CELLS = 64  # of an operand that decides the sizes of results
+MALFORMED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """Errors of Python that attributes and inputs of unexpected types or sizes cause in the functions of the rows."""
 
-MAX_CALLS = 200  # of functions within each other
+MAX_CALLS = 64  # of functions within each other
+MAX_EXPANDED = 2**14  # nodes of functions and subgraphs, counted at each call
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,16 @@ class ImportScope:
     functions: Mapping[tuple[str, str], Function]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     depth: int = 0
+    expanded: Iterator[int] = field(default_factory=lambda: iter(range(MAX_EXPANDED)))
+    """A number for each node that is left to be imported from functions and subgraphs."""
+
+    def count(self, nodes: Sequence[Node]) -> None:
+        """Raises: UnsupportedModel when calls and steps of loops have too many nodes in total."""
+        for node in nodes:
+            if next(self.expanded, None) is None:
+                raise UnsupportedModel(
+                    f"the calls of functions and the steps of loops have more than {MAX_EXPANDED} nodes", [node]
+                )
 
 
 class GraphImporter:
@@ -97,12 +116,13 @@ class GraphImporter:
             inner.bind(name, StaticArray(array, name))
         for declared, value in zip(graph.inputs, arguments, strict=False):
             inner.bind(declared.name, value, self.dependencies(call.node))
+        self.scope.count(graph.nodes)
         inner.run(graph.nodes)
         return [inner.lookup(declared.name) for declared in graph.outputs]
 
     def dependencies(self, node: Node) -> frozenset[str]:
         """The inputs of the model that the outputs of a node depend on."""
-        return frozenset().union(*(self.inputs_of(name) for name in node.inputs if name), self._captured(node))
+        return frozenset().union(*(self.inputs_of(name) for name in names_used(node)))
 
     def needs_constant(self, call: NodeCall, reason: str) -> NoReturn:
         """Raises: NeedsConstant, which names all inputs of the model that the node depends on."""
@@ -126,6 +146,8 @@ class GraphImporter:
             raise error if error.problems else UnsupportedModel(f"{node}: {error}", [node]) from error
         except OcannlError as error:
             raise UnsupportedModel(f"{node}: {error}", [node]) from error
+        except MemoryError as error:
+            raise UnsupportedModel(f"{node} needs more memory than there is", [node]) from error
         except MALFORMED as error:
             raise ModelError(f"{node} is malformed: {type(error).__name__}: {error}") from error
         inputs = self.dependencies(node)
@@ -135,15 +157,9 @@ class GraphImporter:
                     value.rename_if_unnamed(label(name.rpartition("/")[2]))  # unless it is an input, passed on
                 self.bind(name, value, inputs)
 
-    def _captured(self, node: Node) -> frozenset[str]:
-        """The inputs of the model that subgraphs of a node depend on through values around them."""
-        graphs = [value for value in node.attributes.values() if isinstance(value, OnnxGraph)]
-        names = {name for graph in graphs for inner in graph.nodes for name in inner.inputs}
-        return frozenset().union(*(self.inputs_of(name) for name in names))
-
     def _bound(self, node: Node) -> Node:
         """The node of a function with the values of the function's attributes; those without a value are absent."""
-        if not any(isinstance(value, Reference | OnnxGraph) for value in node.attributes.values()):
+        if not any(isinstance(value, Reference) for value in node.attributes.values()):
             return node
         attributes = {}
         for name, value in node.attributes.items():
@@ -178,7 +194,9 @@ class GraphImporter:
             raise ModelError(f"functions call each other more than {MAX_CALLS} deep, at {call.node}")
         opsets = {**self.scope.opsets, **function.opsets}
         attributes = {**function.defaults, **call.node.attributes}
-        inner = GraphImporter(ImportScope(opsets, self.scope.functions, attributes, self.scope.depth + 1))
+        self.scope.count(function.nodes)
+        scope = replace(self.scope, opsets=opsets, attributes=attributes, depth=self.scope.depth + 1)
+        inner = GraphImporter(scope)
         for n, name in enumerate(function.inputs):
             inputs = self.inputs_of(call.node.inputs[n]) if n < len(call.node.inputs) else frozenset()
             inner.bind(name, call.value(n), inputs)
@@ -212,23 +230,22 @@ def _function(name: str) -> Callable[..., Any]:
 
 def _foldable(call: NodeCall) -> bool:
     """Whether all inputs are known, so that the node may be evaluated while importing."""
-    node = call.node
-    if any(isinstance(value, OnnxGraph) for value in node.attributes.values()):
-        return False
     inputs = [value for value in call.values if value is not None]
-    return all(isinstance(value, StaticArray) for value in inputs)
+    return not call.node.subgraphs and all(isinstance(value, StaticArray) for value in inputs)
 
 
 def _folded(call: NodeCall) -> list[Value] | None:
     """The outputs of a node with constant inputs; None when the reference implementation lacks or refuses it."""
     node = call.node
     arrays = [None if value is None else value.array for value in call.values]
-    if sum(array.size for array in arrays if array is not None) > MAX_FOLDED_CELLS:
-        return None
-    if node.operator in ("ConstantOfShape", "Expand", "Tile", "Range", "Resize", "Upsample") and _large(call):
+    limit = MAX_LOOPED_CELLS if node.operator in LOOPED else MAX_FOLDED_CELLS
+    if sum(array.size for array in arrays if array is not None) > limit:
         return None
     try:
-        outputs = _evaluated(node, call.version, arrays)
+        model = _model_of(node, call.version, arrays)
+        if _result_cells(model, arrays) > limit:
+            return None
+        outputs = _evaluated(node, model, arrays)
     except Exception:  # the reference implementation raises errors of many classes; the row of the operator decides
         return None
     if any(not isinstance(output, np.ndarray | np.generic) for output in outputs):
@@ -236,23 +253,32 @@ def _folded(call: NodeCall) -> list[Value] | None:
     return [StaticArray(np.asarray(output), name) for output, name in zip(outputs, node.outputs, strict=False)]
 
 
-def _large(call: NodeCall) -> bool:
-    """Whether the result of a node may be too large for folding, though its inputs are small."""
-    arrays = [value.array for value in call.values if value is not None]
-    numbers = [np.prod(np.abs(array.astype(np.float64))) for array in arrays if array.dtype.kind in "iuf"]
-    return max(map(float, numbers), default=0.0) > MAX_FOLDED_CELLS
-
-
-def _evaluated(node: Node, version: int, arrays: Sequence[Array | None]) -> list[Any]:
-    inputs = [(name, array) for name, array in zip(node.inputs, arrays, strict=True) if array is not None]
+def _model_of(node: Node, version: int, arrays: Sequence[Array | None]) -> onnx.ModelProto:
+    """A model of one node. Small operands are in it as constants, from which the sizes of results are inferred."""
+    inputs = {name: array for name, array in zip(node.inputs, arrays, strict=True) if array is not None}
     graph = helper.make_graph(
         [_proto_of(node)],
         "node",
-        [helper.make_tensor_value_info(name, element_type_of_array(array), array.shape) for name, array in inputs],
+        [helper.make_tensor_value_info(name, element_type_of_array(x), x.shape) for name, x in inputs.items()],
         [onnx.ValueInfoProto(name=name) for name in node.outputs if name],
+        [onnx.numpy_helper.from_array(x, name) for name, x in inputs.items() if x.size <= MAX_SHAPING_CELLS],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, version)])
-    results = iter(ReferenceEvaluator(model).run(None, dict(inputs)))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, version)])
+
+
+def _result_cells(model: onnx.ModelProto, arrays: Sequence[Array | None]) -> float:
+    """The cells of the largest result; where no size is inferred, the largest integer that may decide it."""
+    declared = [value.type.tensor_type for value in shape_inference.infer_shapes(model).graph.output]
+    if all(type_.HasField("shape") and all(dim.HasField("dim_value") for dim in type_.shape.dim) for type_ in declared):
+        return max((math.prod(dim.dim_value for dim in type_.shape.dim) for type_ in declared), default=0)
+    integers = [abs(number) for node in model.graph.node for a in node.attribute for number in (a.i, *a.ints)]
+    operands = [x for x in arrays if x is not None and x.size and x.dtype.kind in "iu"]
+    return max([*integers, *(float(np.abs(x.astype(np.float64)).max()) for x in operands)], default=0)
+
+
+def _evaluated(node: Node, model: onnx.ModelProto, arrays: Sequence[Array | None]) -> list[Any]:
+    inputs = {name: array for name, array in zip(node.inputs, arrays, strict=True) if array is not None}
+    results = iter(ReferenceEvaluator(model).run(None, inputs))
     return [next(results) if name else np.zeros(0) for name in node.outputs]
 
 

@@ -136,10 +136,8 @@ class ImportedModel:
     def imported(self, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
         """The values of the main graph for its inputs: tensors, or static arrays where sizes depend on them."""
         importer = GraphImporter(ImportScope(self.model.opsets, self.model.functions))
-        for name, value in self._initializers.items():
-            importer.bind(name, value)
-        for name, value in inputs.items():
-            importer.bind(name, value, frozenset({name}))
+        for name, value in {**self._initializers, **inputs}.items():
+            importer.bind(name, value, frozenset({name} & inputs.keys()))
         importer.run(self.model.graph.nodes)
         for name in self.output_names:
             importer.values.setdefault(name, importer.lookup(name))
@@ -225,10 +223,10 @@ class ModelFunction:
 
     def run(self, arguments: Mapping[str, Any]) -> list[Any]:
         """The outputs of the model in order, for arrays (or lists of arrays, or None) by the names of inputs."""
-        inputs = {
-            name: value if value is None or isinstance(value, list) else np.asarray(value)
-            for name, value in arguments.items()
-        }
+        declarations = {declared.name: declared for declared in self.model.model.graph.inputs}
+        if unknown := sorted(set(arguments) - set(declarations)):
+            raise ModelError(f"the model has no input `{unknown[0]}`; its inputs are {', '.join(declarations)}")
+        inputs = {name: _input(declarations[name], value) for name, value in arguments.items()}
         with self.ctx.lock:
             compiled = self._routine(inputs)
             for name, tensor in compiled.operands.items():
@@ -301,6 +299,29 @@ class ModelFunction:
         if value is None or isinstance(value, StaticArray):
             return value
         return oc.id(as_tensor(value))
+
+
+def _input(declared: ValueDeclaration, value: Any) -> Any:
+    """An input as an array of the declared type, a list of arrays for a sequence, or None for an empty optional."""
+    if value is None:
+        return None
+    if declared.kind != "tensor" and isinstance(value, list):
+        return [np.asarray(item) for item in value]
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise oc.DataError(f"the input `{declared.name}` cannot become an array: {error}") from error
+    if declared.kind != "tensor" or declared.element_type not in onnx.TensorProto.DataType.values()[1:]:
+        return array
+    type_ = onnx.helper.tensor_dtype_to_np_dtype(declared.element_type)
+    if declared.element_type == onnx.TensorProto.STRING and array.dtype.kind in "OU":
+        return array.astype(object)
+    if array.dtype == type_:
+        return array
+    converted = array.astype(type_) if np.can_cast(array.dtype, type_, "same_kind") else None
+    if converted is None or (array.dtype.kind in "iu" and not np.array_equal(converted, array)):
+        raise oc.DataError(f"the input `{declared.name}` has elements of type {type_}, and {array.dtype} are given")
+    return converted
 
 
 def _tensors(value: Value) -> list[oc.Tensor]:

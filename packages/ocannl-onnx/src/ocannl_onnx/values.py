@@ -6,7 +6,8 @@ The axes of tensors are the output row, in the order of ONNX.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from ocannl_onnx.element_types import PRECISIONS, element_name, element_type_of_
 from ocannl_onnx.errors import UnsupportedModel
 
 Array = np.ndarray[Any, Any]
+MAX_CELLS = 2**26  # of an array that is computed while importing
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +74,12 @@ def check_type(element_type: int, name: str) -> None:
     """Raises: UnsupportedModel for element types that tensors of ocannl cannot have."""
     if element_type not in PRECISIONS:
         raise UnsupportedModel(f"`{name}` has elements of type {element_name(element_type)}, which tensors cannot have")
+
+
+def check_cells(dims: Sequence[int]) -> None:
+    """Raises: UnsupportedModel for arrays that are too large to be computed while importing."""
+    if (cells := math.prod(dims)) > MAX_CELLS:
+        raise UnsupportedModel(f"an array of {cells} cells, more than {MAX_CELLS}, is computed while importing")
 
 
 def block_of(name: str) -> str:

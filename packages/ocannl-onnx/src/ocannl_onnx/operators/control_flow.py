@@ -259,6 +259,7 @@ def _scan_of_batches(call: NodeCall) -> tuple[Value, ...]:
     directions = call.attribute("directions", (0,) * inputs)
     values = [call.tensor(n) for n in range(1, len(call))]
     count = len(values) - inputs
+    call.require(values[0].dims[0] <= MAX_UNROLLED, f"a batch of {values[0].dims[0]} examples in version 8")
     batches = []
     for example in range(values[0].dims[0]):
         parts = [reshaped(sliced(x, 0, example, example + 1), x.dims[1:]) for x in values]

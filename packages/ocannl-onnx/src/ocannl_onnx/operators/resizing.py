@@ -18,7 +18,7 @@ from ocannl_onnx.call import NodeCall
 from ocannl_onnx.layout import along, full
 from ocannl_onnx.operators.quantization import saturated
 from ocannl_onnx.registry import operator
-from ocannl_onnx.values import Array, Value
+from ocannl_onnx.values import Array, Value, check_cells
 
 # --- the cells that an axis is resized to ------------------------------------------------------------------------
 
@@ -98,6 +98,7 @@ class Interpolation:
         return COORDINATES[self.coordinates](np.arange(axis.new, dtype=np.float64), axis)
 
     def matrix(self, axis: Resized) -> Band:
+        check_cells([axis.new])
         source = self.source(axis)
         if self.mode == "nearest":
             nearest = np.clip(ROUNDING[self.rounding](source), 0, axis.old - 1).astype(int)

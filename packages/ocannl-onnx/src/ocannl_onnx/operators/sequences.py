@@ -10,6 +10,7 @@ from ocannl_onnx.registry import operator
 from ocannl_onnx.values import StaticArray, Value, as_tensor
 
 LIST = "a list, known while importing"
+MAX_PARTS = 2**12  # of a tensor that is split to a sequence
 
 
 def sequence(call: NodeCall, position: int) -> list[Value]:
@@ -76,11 +77,13 @@ def sequence_length(call: NodeCall) -> Value:
 def split_to_sequence(call: NodeCall) -> tuple[Value, ...]:
     x, axis = call.tensor(0), call.axis(0)
     length = x.dims[axis]
-    sizes = [1] * length if not call.has(1) else call.integers(1)
-    if call.has(1) and call.constant(1).ndim == 0:
+    sizes = call.integers(1) if call.has(1) else [1]
+    if not call.has(1) or call.constant(1).ndim == 0:
         size = sizes[0]
         call.require(size > 0, f"parts of size {size}")
-        sizes = [min(size, length - start) for start in range(0, length, size)]
+        starts = range(0, length, size)
+        call.require(len(starts) <= MAX_PARTS, f"{len(starts)} parts")
+        sizes = [min(size, length - start) for start in starts]
     call.require(sum(sizes) == length and min(sizes, default=0) >= 0, f"parts {sizes} of an axis of {length}")
     ends = np.cumsum(sizes).tolist()
     parts = [sliced(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]

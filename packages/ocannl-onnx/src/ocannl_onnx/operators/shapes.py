@@ -25,7 +25,7 @@ from ocannl_onnx.layout import (
     unsqueezed,
 )
 from ocannl_onnx.registry import operator
-from ocannl_onnx.values import StaticArray, Value
+from ocannl_onnx.values import StaticArray, Value, check_cells
 
 CONSTANT_ATTRIBUTES = {
     "value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64,
@@ -76,7 +76,7 @@ def reshape(call: NodeCall) -> Value:
         cells = math.prod(size for size in dims if size != -1)
         call.require(cells > 0 and math.prod(x.dims) % cells == 0, f"a shape {dims} for {x.dims}")
         dims[dims.index(-1)] = math.prod(x.dims) // cells
-    call.require(math.prod(dims) == math.prod(x.dims), f"a shape {dims} for {x.dims}")
+    call.require(min(dims, default=0) >= 0 and math.prod(dims) == math.prod(x.dims), f"a shape {dims} for {x.dims}")
     return reshaped(x, dims)
 
 
@@ -126,12 +126,13 @@ def split(call: NodeCall) -> tuple[Value, ...]:
     x = call.tensor(0)
     axis, length = call.axis(0), x.dims[call.axis(0)]
     parts = call.attribute("num_outputs", call.outputs)
+    call.require(parts == call.outputs, f"{parts} parts for {call.outputs} outputs")
     if "split" in call.node.attributes or call.has(1):
         sizes = list(call.attribute("split")) if "split" in call.node.attributes else call.integers(1)
     else:
         size = -(-length // parts)
         sizes = [max(0, min(size, length - n * size)) for n in range(parts)]
-    call.require(sum(sizes) == length, f"parts {sizes} of an axis of {length}")
+    call.require(sum(sizes) == length and min(sizes) >= 0, f"parts {sizes} of an axis of {length}")
     return split_parts(x, axis, sizes)
 
 
@@ -225,12 +226,16 @@ def space_to_depth(call: NodeCall) -> Value:
 @operator("Range", spelling="an array, or start + oc.iota(n) * step")
 def range_(call: NodeCall) -> Value:
     numbers: list[Any] = [call.constant(n).reshape(()) for n in range(3)]
+    start, limit, step = (number.item() for number in numbers)
+    call.require(step != 0, "a step of 0")
+    check_cells([math.ceil((limit - start) / step)])
     return StaticArray(np.arange(*numbers, dtype=numbers[0].dtype), call.node.outputs[0])
 
 
 @operator("EyeLike", spelling="oc.eq of positions")
 def eye_like(call: NodeCall) -> Value:
     rows, columns = call.shape(0)
+    check_cells([rows, columns])
     dtype: Any = precision_of(call.attribute("dtype")) if "dtype" in call.node.attributes else call.dtype(0)
     return StaticArray(np.eye(rows, columns, call.attribute("k", 0)).astype(dtype.numpy), call.node.outputs[0])
 
@@ -242,9 +247,10 @@ def trilu(call: NodeCall) -> Value:
     rows, columns = x.dims[-2:]
     if 0 in x.dims:
         return x
+    check_cells([rows, columns])
     k = max(-rows, min(columns, k))
-    mask = np.tri(rows, columns, k) if not call.attribute("upper", 1) else 1 - np.tri(rows, columns, k - 1)
-    return oc.where(oc.tensor(mask.astype(bool)), x, oc.tensor(np.zeros((), x.dtype.numpy)))
+    mask = ~np.tri(rows, columns, k - 1, bool) if call.attribute("upper", 1) else np.tri(rows, columns, k, bool)
+    return oc.where(oc.tensor(mask), x, oc.tensor(np.zeros((), x.dtype.numpy)))
 
 
 @operator("Identity", spelling="x")
