@@ -4,8 +4,8 @@
 
 The models are those of installed packages (`pip install --no-deps magika silero-vad rapidocr rapidocr-onnxruntime
 ddddocr basic-pitch`), or of packages installed with `--target FOLDER`. Inputs are random, or strokes for detectors of
-text, at batch size 1. Times are the least of alternating runs, in milliseconds; errors are relative to the largest value
-of each output.
+text, at batch size 1. Times are the least of alternating runs, in milliseconds; errors are relative to the largest
+value of each output.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def noise(*dims: int) -> np.ndarray:
 
 
 def text(*dims: int) -> np.ndarray:
-    """A white picture with dark strokes in lines, as text has; noise alone is far from what detectors are trained on."""
+    """A white picture with dark strokes in lines, as text has: detectors find nothing in noise."""
     array = np.ones(dims, "float32")
     for top in range(20, dims[2] - 20, 40):
         for left in range(20, dims[3] - 20, 8):
