@@ -55,6 +55,20 @@ def test_if_of_equal_shapes_is_one_program():
     assert len(function._compiled) == 1
 
 
+def test_if_whose_other_branch_does_not_fit_the_inputs():
+    """As in models for two sizes of inputs: each branch is an error for inputs of the other size."""
+    product = "w = Constant <value = float[2,{}] {{{}}}> () p = MatMul (w, x) q = Constant <value_ints = [2]> ()"
+    branches = [product.format(size, ", ".join("123456789"[: 2 * size])) for size in (3, 4)]
+    model = _model(f"""g (bool c, float[n] x) => (float[N] y, int64[M] n)
+    {{
+        y, n = If (c) <
+            then_branch = a () => (float[A] p, int64[B] q) {{ {branches[0]} }},
+            else_branch = b () => (float[A] p, int64[B] q) {{ {branches[1]} }}
+        >
+    }}""")
+    _check(model, {"c": np.array(True), "x": _values(3)}, {"c": np.array(False), "x": _values(4)})
+
+
 def test_if_of_different_shapes_is_compiled_for_each_condition():
     model = _model(IF.format("p = Concat <axis = 0> (x, x)"))
     function = _check(model, *({"c": np.array(c), "x": _values(3)} for c in (True, False, True)))
