@@ -263,3 +263,48 @@ def test_names_that_are_no_text_are_refused():
     content = classifier().SerializeToString().replace(b"layer.w", b"layer.\xff")
     with pytest.raises(oc.DataError, match="not valid UTF-8"):
         oc.onnx.load(content)
+
+
+def test_statistics_of_batches_are_not_trainable():
+    vectors = {name: np.linspace(0.5, 1.5, 3).astype("float32") for name in ("scale", "shift", "mean", "variance")}
+    node = helper.make_node("BatchNormalization", ["x", *vectors], ["y"])
+    proto = model_of([node], [("x", TensorProto.FLOAT, [2, 3, 4])], ["y"], list(vectors.items()))
+    assert list(oc.onnx.load(proto).parameters) == ["scale", "shift"]
+    assert list(oc.onnx.load(proto, trainable=lambda name: True).parameters) == list(vectors)
+    assert not oc.onnx.load(proto, trainable=False).parameters
+
+
+def test_gradients_of_a_convolutional_network_are_those_of_torch():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(4)
+    shapes = {"k": (4, 2, 3, 3), "b": (4,), "scale": (4,), "shift": (4,), "w": (5, 16), "v": (5,)}
+    arrays = {name: rng.normal(size=dims).astype("float32") for name, dims in shapes.items()}
+    statistics = {name: rng.uniform(0.5, 1.5, 4).astype("float32") for name in ("mean", "variance")}
+    nodes = [
+        helper.make_node("Conv", ["x", "k", "b"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "variance"], ["n"]),
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "w", "v"], ["y"], transB=1),
+    ]
+    inputs, constants = [("x", TensorProto.FLOAT, ["batch", 2, 8, 8])], list({**arrays, **statistics}.items())
+    model = oc.onnx.load(model_of(nodes, inputs, ["y"], constants), sizes={"batch": 3})
+    x, factors = rng.normal(size=(3, 2, 8, 8)).astype("float32"), rng.normal(size=(3, 5)).astype("float32")
+    loss = (model.outputs["y"] * oc.tensor(factors)).sum()
+    ctx = oc.Context()
+    ctx.init(loss)
+    ctx[model.inputs["x"]] = x
+    ctx.compile(train.grad_update(loss))()
+
+    f = torch.nn.functional
+    t = {name: torch.tensor(array, requires_grad=True) for name, array in arrays.items()}
+    mean, variance = map(torch.tensor, statistics.values())
+    c = f.conv2d(torch.tensor(x), t["k"], t["b"], stride=2, padding=1)
+    r = torch.relu(f.batch_norm(c, mean, variance, t["scale"], t["shift"]))
+    total = (f.linear(f.max_pool2d(r, 2).flatten(1), t["w"], t["v"]) * torch.tensor(factors)).sum()
+    total.backward()
+    np.testing.assert_allclose(ctx[loss], total.detach().numpy(), rtol=1e-5)
+    assert set(model.parameters) == set(arrays)
+    for name, parameter in model.parameters.items():
+        np.testing.assert_allclose(ctx[parameter.grad], t[name].grad.numpy(), rtol=1e-4, atol=1e-5)

@@ -14,7 +14,7 @@ import onnx
 import ocannl as oc
 from ocannl_onnx.element_types import precision_of
 from ocannl_onnx.errors import ModelError, NeedsConstant, UnsupportedModel
-from ocannl_onnx.graph import Model, ValueDeclaration
+from ocannl_onnx.graph import Model, OnnxGraph, ValueDeclaration
 from ocannl_onnx.importer import GraphImporter, ImportScope, missing_operators
 from ocannl_onnx.model_file import read_model
 from ocannl_onnx.values import Array, Initializer, StaticArray, Value, as_tensor, check_type, label
@@ -35,8 +35,9 @@ def load(
         loss = oc.cross_entropy(model.outputs["logits"], labels)
 
     `source` is a path, the bytes of a model, or an `onnx.ModelProto`; `sizes` are the sizes of axes that the model
-    names. Floating-point initializers become parameters, labelled by their names; `trainable` is False, or a function
-    of the name, for those that become constants. Every axis of ONNX is an axis of the output row.
+    names. Floating-point initializers become parameters, labelled by their names, except the means and variances of
+    batch normalizations; `trainable` is False, or a function of the name that decides for all of them, so that
+    initializers become constants. Every axis of ONNX is an axis of the output row.
 
     Raises: ModelError for files that are not valid models, UnsupportedModel, which lists all operators that are
     missing.
@@ -65,7 +66,8 @@ class ImportedModel:
         self.model = model
         self.label = label(model.graph.name or "model")
         self.sizes = dict(sizes)
-        self._is_trainable = trainable if callable(trainable) else lambda _: trainable
+        constants = _statistics(model.graph)
+        self._is_trainable = trainable if callable(trainable) else lambda name: trainable and name not in constants
         self._initializers: dict[str, Value] = {
             name: self._initializer(name, array) for name, array in model.graph.constants.items()
         }
@@ -171,6 +173,12 @@ class ImportedModel:
     def __repr__(self) -> str:
         inputs = ", ".join(declared.name for declared in self.declared_inputs)
         return f"<ONNX model {self.label}: {inputs} -> {', '.join(self.output_names)}>"
+
+
+def _statistics(graph: OnnxGraph) -> frozenset[str]:
+    """The means and variances of batches that nodes read, which training records and no gradient changes."""
+    nodes = [node for node in graph.nodes if node.operator == "BatchNormalization" and not node.domain]
+    return frozenset(name for node in nodes for name in node.inputs[3:5])
 
 
 def placeholder(name: str, dims: Iterable[int], element_type: int) -> oc.Tensor:
