@@ -71,6 +71,18 @@ def test_graphs_name_values_as_the_model_does():
     np.testing.assert_allclose(oc.evaluate("y", {"layer.sum": total}, of=graph), np.tanh(total), rtol=1e-5)
 
 
+def test_results_have_the_names_of_the_model():
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["average"], axes=[1]),
+        helper.make_node("Identity", ["average"], ["passed"]),
+        helper.make_node("Pad", ["passed", "widths"], ["wide"]),
+        helper.make_node("Relu", ["wide"], ["y"]),
+    ]
+    proto = model_of(nodes, [("x", TensorProto.FLOAT, [5, 4])], ["y"], [("widths", np.array([0, 1, 0, 1]))], opset=13)
+    graph = oc.graph(oc.onnx.load(proto).outputs["y"])
+    assert list(graph) == ["x", "average", "wide", "y"]
+
+
 def test_training_changes_the_parameters():
     model = oc.onnx.load(classifier(), sizes={"batch": 5}, trainable=lambda name: name != "layer.b")
     assert list(model.parameters) == ["layer.w"]

@@ -20,6 +20,7 @@ from onnx.reference import ReferenceEvaluator
 
 import ocannl as oc
 from ocannl.base.errors import OcannlError
+from ocannl.ir.tnode import next_id
 from ocannl.lang.core.context_vars import UserCall, block_path, enclosing_call
 from ocannl_onnx.call import NodeCall
 from ocannl_onnx.element_types import element_type_of, element_type_of_array, precision_of
@@ -137,6 +138,7 @@ class GraphImporter:
         values = [self.lookup(name) if name else None for name in node.inputs]
         version = self.scope.opsets.get(node.domain, 1)
         call = NodeCall(node, version, values, self)
+        first = next_id()
         try:
             with _provenance(call):
                 outputs = self._outputs(call)
@@ -154,7 +156,7 @@ class GraphImporter:
         for name, value in zip(node.outputs, outputs, strict=False):
             if name:
                 if isinstance(value, oc.Tensor):
-                    value.rename_if_unnamed(label(name.rpartition("/")[2]))  # unless it is an input, passed on
+                    _rename(value, label(name.rpartition("/")[2]), first)
                 self.bind(name, value, inputs)
 
     def _bound(self, node: Node) -> Node:
@@ -215,6 +217,14 @@ def _provenance(call: NodeCall) -> Iterator[None]:
     finally:
         enclosing_call.reset(user_call)
         block_path.reset(scope)
+
+
+def _rename(value: oc.Tensor, name: str, first: int) -> None:
+    """Names a result after its name in the model. One from before the node (`first`) keeps a name that it has."""
+    if value.application is not None and value.node.id > first:
+        value.with_label(name)
+    else:
+        value.rename_if_unnamed(name)
 
 
 @cache
