@@ -108,6 +108,7 @@ ANSWERED: dict[str, str] = {
     "len(x)": ".dims", "x == 0": "oc.eq", "x and 1": "oc.where", "f'{x:.2f}'": ".numpy()", "x // 2": "oc.floor",
     "divmod(x, 2)": "oc.floor", "x << 1": "left_shift", "x >> 1": "right_shift", "x ^ 1": "bitwise_xor",
     "math.sqrt(x)": ".numpy()", "w.value * 2": "tensor", "2 + w.value": "tensor", "x.value.merge": "t.merge",
+    "w.value.__setitem__(..., x)": "write the tensor", "w.value[0]": "write the tensor",
     "w.value.numpy()": "t.numpy()", "w.grad.numpy()": "train.grad_update", "x + [1, 2, 3]": "oc.tensor",
     "x + 'a'": "operand", "x + None": "operand", "x @ None": "operand", "loss.forward(x)": "positional",
     "x.shape.foo": "foo", "oc.foo": "foo", "train.foo": "foo",

@@ -148,7 +148,7 @@ _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "matmul", "
 for _name in _BINARY:
     setattr(TNode, f"__{_name}__", _refuse_operator)
     setattr(TNode, f"__r{_name}__", _refuse_operator)
-for _name in ["neg", "pos", "abs", "float", "int", "getitem", "lt", "le", "gt", "ge"]:
+for _name in ["neg", "pos", "abs", "float", "int", "getitem", "setitem", "lt", "le", "gt", "ge"]:
     setattr(TNode, f"__{_name}__", _refuse_operator)
 
 
