@@ -443,6 +443,11 @@ def test_a_comment_names_generated_code(ctx):
     routine = ctx.compile(code)
     routine()
     assert routine.name == "shrink_p" and "shrink p" in str(code) and ctx[p].tolist() == [0.5, 1]
+    with oc.cd("") as by_node, oc.comment("shrink", p.value, "by", p.grad):
+        p *= 0.5
+    routine = ctx.compile(by_node)
+    assert routine.name == "shrink_p_by_p_grad" and "shrink p by p.grad" in str(by_node)
+    assert all("shrink p by p.grad" in text for text in (routine.stages()["lower"], routine.source()))
 
 
 @case("AS-06")
