@@ -1,4 +1,4 @@
-"""The public plugin API of backends, which import this package, `ocannl.ir` and `ocannl.codegen` only."""
+"""The plugin API of backends, which import this package, `ocannl.ir`, `ocannl.codegen` and `ocannl.base` only."""
 
 from ocannl.backend.api import (
     API_VERSION,
