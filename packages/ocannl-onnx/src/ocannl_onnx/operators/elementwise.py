@@ -150,6 +150,39 @@ def div(call: NodeCall) -> oc.Tensor:
     x, y = call.tensor(0), call.tensor(1)
     if not is_integer(x):
         return x / y
+    if str(x.dtype) == "uint64":
+        return _unsigned_quotient(x, y)
+    return _quotient(x, y)
+
+
+def _quotient(x: oc.Tensor, y: oc.Tensor) -> oc.Tensor:
+    """The quotient of integers, rounded towards zero: in float64, and for 64 bits corrected by its remainder."""
+    quotient = _float_quotient(x, y)
+    if x.dtype.nbytes < 8:
+        return quotient
+    quotient = quotient + _float_quotient(x - quotient * y, y)
+    remainder = x - quotient * y
+    step = oc.sign(x) * oc.sign(y)
+    is_beyond = oc.and_(oc.ne(remainder, 0), oc.ne(oc.sign(remainder), oc.sign(x)))
+    quotient = oc.where(oc.cast(is_beyond, oc.bool), quotient - step, quotient)
+    is_short = _negated_magnitude(x - quotient * y) <= _negated_magnitude(y)  # the least integer has no absolute value
+    return oc.where(oc.cast(is_short, oc.bool), quotient + step, quotient)
+
+
+def _negated_magnitude(x: oc.Tensor) -> oc.Tensor:
+    return oc.where(oc.cast(x > 0, oc.bool), -x, x)
+
+
+def _unsigned_quotient(x: oc.Tensor, y: oc.Tensor) -> oc.Tensor:
+    """The quotient of half of `x` as a signed integer, doubled and corrected (Warren, Hacker's Delight, 9-3)."""
+    half = oc.cast(oc.right_shift(x, 1), oc.int64)
+    doubled = oc.left_shift(oc.cast(_quotient(half, oc.cast(y, oc.int64)), oc.uint64), 1)
+    rounded = oc.where(oc.cast(x - doubled * y >= y, oc.bool), doubled + 1, doubled)
+    is_large = oc.cast(oc.ne(oc.right_shift(y, 63), 0), oc.bool)
+    return oc.where(is_large, oc.cast(x >= y, oc.uint64), rounded)
+
+
+def _float_quotient(x: oc.Tensor, y: oc.Tensor) -> oc.Tensor:
     return oc.cast(oc.trunc(oc.div(oc.cast(x, oc.float64), oc.cast(y, oc.float64))), x.dtype)
 
 
@@ -171,9 +204,23 @@ def pow_(call: NodeCall) -> oc.Tensor:
     if exponent is not None and exponent.ndim == 0 and float(exponent) in (0.5, 1.0, 2.0, 3.0) and not is_integer(x):
         return oc.pow(x, float(exponent))
     if is_integer(x):
-        wide = oc.pow(oc.cast(x, oc.float64), oc.cast(call.tensor(1), oc.float64))
-        return oc.cast(wide, x.dtype)
+        return _integer_power(x, call.tensor(1))
     return oc.cast(oc.pow(x, oc.cast(call.tensor(1), x.dtype)), x.dtype)
+
+
+def _integer_power(x: oc.Tensor, exponent: oc.Tensor) -> oc.Tensor:
+    """The power of integers: by repeated squaring for exponents from 0 to 63, in float64 for all other exponents."""
+    power = oc.cast(oc.pow(oc.cast(x, oc.float64), oc.cast(exponent, oc.float64)), x.dtype)
+    if not is_integer(exponent) or x.dtype.nbytes < 8:
+        return power
+    exponent = oc.cast(exponent, oc.int64)
+    product, square = oc.tensor(np.ones((), x.dtype.numpy)), x
+    for bit in range(6):
+        is_set = oc.cast(oc.bitwise_and(oc.right_shift(exponent, bit), 1), oc.bool)
+        product = product * oc.where(is_set, square, oc.tensor(np.ones((), x.dtype.numpy)))
+        square = square * square
+    is_small = oc.and_(exponent >= 0, exponent < 64)
+    return oc.where(oc.cast(is_small, oc.bool), product, power)
 
 
 @operator("BitShift", spelling="oc.left_shift(x, y) or oc.right_shift(x, y)")
