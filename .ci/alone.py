@@ -21,7 +21,8 @@ def main() -> None:
     for name in installed:
         import_all("ocannl" if name == "ocannl-core" else name.replace("-", "_"))
     check_command()
-    check_backends({"numpy", *(name.removeprefix("ocannl-backend-") for name in installed if name != "ocannl-core")})
+    prefix = "ocannl-backend-"
+    check_backends({"numpy", *(name.removeprefix(prefix) for name in installed if name.startswith(prefix))})
 
 
 def import_all(package: str) -> None:

@@ -101,7 +101,7 @@ def test_functions_of_modules(folder, monkeypatch):
         ('"adam"', '"adamm"', "did you mean `adam`?"),
         ('name = "adam"', "", "`optimizer` has the name of an optimizer"),
         ("steps = 80", "step = 80", "did you mean `steps=`?"),
-        ("widths", "width", "`settings`: `mlp"),
+        ("widths", "width", "`settings`: nn.mlp has no argument `width=`"),
         ('["accuracy"]', '["acuracy"]', "did you mean `accuracy`?"),
         ("points.npz", "run.toml", "are neither a file .npz nor MODULE:FUNCTION: it holds no plain arrays"),
         ("points.npz", "none.npz", "No such file"),
