@@ -22,7 +22,7 @@ def check(
     model: Annotated[Path, typer.Argument(help="The file of the model.")],
 ) -> None:
     """List all operators of a model that cannot be imported; exit with status 1 if there are any."""
-    from ocannl_onnx.importer import missing_operators
+    from ocannl_onnx.missing_operators import missing_operators
     from ocannl_onnx.model_file import read_model
 
     content = read_model(model)

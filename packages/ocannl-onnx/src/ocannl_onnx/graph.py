@@ -25,6 +25,11 @@ STANDARD_DOMAIN = ""
 _STANDARD_DOMAINS = ("", "ai.onnx")
 
 
+def qualified_name(domain: str, operator: str) -> str:
+    """An operator with its domain, if that is not the standard one."""
+    return f"{domain}.{operator}" if domain else operator
+
+
 def domain_of(name: str) -> str:
     """A domain with one spelling of the standard one."""
     return STANDARD_DOMAIN if name in _STANDARD_DOMAINS else name
@@ -64,7 +69,7 @@ class Node:
         return tuple(value for value in self.attributes.values() if isinstance(value, OnnxGraph))
 
     def __str__(self) -> str:
-        operator = f"{self.domain}.{self.operator}" if self.domain else self.operator
+        operator = qualified_name(self.domain, self.operator)
         return f"{operator} `{self.name}`" if self.name else f"{operator} of `{', '.join(filter(None, self.outputs))}`"
 
 

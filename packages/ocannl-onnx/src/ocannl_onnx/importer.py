@@ -25,8 +25,8 @@ from ocannl.lang.core.context_vars import UserCall, block_path, enclosing_call
 from ocannl_onnx.call import NodeCall
 from ocannl_onnx.element_types import element_type_of, element_type_of_array, precision_of
 from ocannl_onnx.errors import ModelError, NeedsConstant, UnsupportedModel
-from ocannl_onnx.graph import Function, Model, Node, OnnxGraph, Reference, domain_of, function_from_proto, names_used
-from ocannl_onnx.registry import is_function, operators
+from ocannl_onnx.graph import Function, Node, OnnxGraph, Reference, function_from_proto, names_used
+from ocannl_onnx.registry import operators
 from ocannl_onnx.values import Array, StaticArray, Value, block_of, label, shape_of
 
 MAX_FOLDED_CELLS = 2**24  # of the operands, and of the results, of nodes that are evaluated while importing
@@ -384,59 +384,3 @@ def _context_dependent_body(call: NodeCall, schema: Any) -> onnx.FunctionProto:
     parsed = onnx.FunctionProto()
     parsed.ParseFromString(body)
     return parsed
-
-
-# --- missing operators ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class MissingOperator:
-    """An operator that a model uses and the importer does not have, with the names of the nodes."""
-
-    domain: str
-    operator: str
-    nodes: tuple[str, ...]
-    reason: str
-
-    @property
-    def qualified_name(self) -> str:
-        return f"{self.domain}.{self.operator}" if self.domain else self.operator
-
-    def __str__(self) -> str:
-        names = ", ".join(f"`{node}`" for node in self.nodes[:3]) + (", ..." if len(self.nodes) > 3 else "")
-        return f"{self.qualified_name}  {len(self.nodes)} node{'s' * (len(self.nodes) > 1)} ({names}): {self.reason}"
-
-
-def missing_operators(model: Model) -> list[MissingOperator]:
-    """All operators of a model, of its functions and subgraphs, that cannot be imported, in order of appearance."""
-    nodes_of: dict[tuple[str, str], list[str]] = {}
-
-    def visit(nodes: Sequence[Node], opsets: Mapping[str, int]) -> None:
-        for node in nodes:
-            if not _is_importable(node, model, opsets):
-                nodes_of.setdefault((node.domain, node.operator), []).append(node.name or next(iter(node.outputs), ""))
-            for value in node.attributes.values():
-                if isinstance(value, OnnxGraph):
-                    visit(value.nodes, opsets)
-
-    visit(model.graph.nodes, model.opsets)
-    for function in model.functions.values():
-        visit(function.nodes, {**model.opsets, **function.opsets})
-    return [
-        MissingOperator(domain, operator, tuple(nodes), _reason(operator, domain))
-        for (domain, operator), nodes in nodes_of.items()
-    ]
-
-
-def _is_importable(node: Node, model: Model, opsets: Mapping[str, int]) -> bool:
-    key = node.domain, node.operator
-    if key in model.functions or key in operators():
-        return True
-    schema = schema_of(node.operator, node.domain, opsets.get(node.domain, 1))
-    return schema is not None and is_function(schema)
-
-
-def _reason(operator: str, domain: str) -> str:
-    if any(schema.name == operator and domain_of(schema.domain) == domain for schema in defs.get_all_schemas()):
-        return "no row and no definition as a function"
-    return "not an operator of ONNX; a package may add it by the entry-point group `ocannl_onnx.operators`"

@@ -40,6 +40,11 @@ def full(value: float | int | bool, dims: Sequence[int], dtype: Any) -> oc.Tenso
     return expanded(oc.tensor(np.asarray(value).astype(dtype.numpy)), dims)
 
 
+def positions_along(axis: int, count: int, rank: int) -> oc.Tensor:
+    """The integers from 0 along an axis, with size 1 along all other axes."""
+    return reshaped(oc.cast(oc.iota(count), oc.int64), [count if n == axis else 1 for n in range(rank)])
+
+
 def transposed(x: oc.Tensor, order: Sequence[int]) -> oc.Tensor:
     if list(order) == list(range(len(order))):
         return x

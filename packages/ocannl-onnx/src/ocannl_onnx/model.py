@@ -15,7 +15,8 @@ import ocannl as oc
 from ocannl_onnx.element_types import precision_of
 from ocannl_onnx.errors import ModelError, NeedsConstant, UnsupportedModel
 from ocannl_onnx.graph import Model, OnnxGraph, ValueDeclaration
-from ocannl_onnx.importer import GraphImporter, ImportScope, missing_operators
+from ocannl_onnx.importer import GraphImporter, ImportScope
+from ocannl_onnx.missing_operators import missing_operators
 from ocannl_onnx.model_file import read_model
 from ocannl_onnx.values import Array, Initializer, StaticArray, Value, as_tensor, check_type, label
 

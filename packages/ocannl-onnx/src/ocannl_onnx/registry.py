@@ -16,7 +16,7 @@ from typing import Any
 import onnx
 
 from ocannl_onnx.call import NodeCall
-from ocannl_onnx.graph import domain_of
+from ocannl_onnx.graph import domain_of, qualified_name
 
 Build = Callable[[NodeCall], Any]
 """Builds the outputs of a node: a value, or a tuple of values for operators with several outputs."""
@@ -42,7 +42,7 @@ class OperatorRow:
     @property
     def name(self) -> str:
         """The operator with its domain, if that is not the standard one."""
-        return f"{self.domain}.{self.operator}" if self.domain else self.operator
+        return qualified_name(self.domain, self.operator)
 
     @property
     def versions(self) -> tuple[int, ...]:

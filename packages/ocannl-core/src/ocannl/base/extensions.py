@@ -20,6 +20,9 @@ READERS = "ocannl.readers"
 DISTRIBUTIONS = {"onnx": "ocannl-onnx"}
 """Distributions of the extensions of this project, so that the error for a missing one can name it."""
 
+PACKAGES = frozenset({"ocannl", *(name.replace("-", "_") for name in DISTRIBUTIONS.values())})
+"""Import names of the core and of these distributions, whose frames are not those of a user."""
+
 
 def load(name: str) -> Any | None:
     """The module of an extension; None when no installed distribution announces this name.

@@ -9,7 +9,7 @@ import numpy as np
 
 import ocannl as oc
 from ocannl_onnx.call import NodeCall
-from ocannl_onnx.layout import along, concatenated, expanded, reshaped, sliced, taken
+from ocannl_onnx.layout import along, concatenated, expanded, positions_along, reshaped, sliced, taken
 from ocannl_onnx.registry import operator
 from ocannl_onnx.values import Value
 
@@ -73,16 +73,7 @@ def gather_nd(call: NodeCall) -> Value:
 def _with_batch(ids: oc.Tensor, batch: int) -> oc.Tensor:
     """Index tuples that begin with the position in the batch axes."""
     shape = (*ids.dims[:-1], 1)
-    positions = [
-        expanded(
-            reshaped(
-                oc.cast(oc.iota(ids.dims[axis]), oc.int64),
-                [ids.dims[axis] if n == axis else 1 for n in range(len(shape))],
-            ),
-            shape,
-        )
-        for axis in range(batch)
-    ]
+    positions = [expanded(positions_along(axis, ids.dims[axis], len(shape)), shape) for axis in range(batch)]
     return concatenated([*positions, ids], len(shape) - 1)
 
 
@@ -101,8 +92,7 @@ def _cell_indices(ids: oc.Tensor, axis: int) -> oc.Tensor:
     rank = len(ids.dims)
     columns = []
     for n in range(rank):
-        shape = [ids.dims[n] if k == n else 1 for k in range(rank)]
-        column = ids if n == axis else expanded(reshaped(oc.cast(oc.iota(ids.dims[n]), oc.int64), shape), ids.dims)
+        column = ids if n == axis else expanded(positions_along(n, ids.dims[n], rank), ids.dims)
         columns.append(reshaped(column, (*ids.dims, 1)))
     return concatenated(columns, rank)
 

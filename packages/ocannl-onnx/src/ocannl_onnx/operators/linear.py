@@ -8,7 +8,7 @@ import numpy as np
 
 import ocannl as oc
 from ocannl_onnx.call import NodeCall
-from ocannl_onnx.layout import axis_names, expanded, reshaped, row
+from ocannl_onnx.layout import axis_names, full, positions_along, row
 from ocannl_onnx.registry import operator
 from ocannl_onnx.values import Value
 
@@ -16,7 +16,7 @@ from ocannl_onnx.values import Value
 def matmul(x: oc.Tensor, y: oc.Tensor) -> oc.Tensor:
     """`numpy.matmul`: the product of the last two axes, with the axes before broadcast."""
     if 0 in (*x.dims, *y.dims):
-        return expanded(oc.tensor(np.zeros((), x.dtype.numpy)), np.matmul(np.empty(x.dims), np.empty(y.dims)).shape)
+        return full(0, np.matmul(np.empty(x.dims), np.empty(y.dims)).shape, x.dtype)
     if len(x.dims) == 1 and len(y.dims) == 1:
         return oc.einsum("k,; k, => ", x, y)
     batch = np.broadcast_shapes(x.dims[:-2], y.dims[:-2])
@@ -25,8 +25,7 @@ def matmul(x: oc.Tensor, y: oc.Tensor) -> oc.Tensor:
     spec_y = row([*_batch_row(y.dims[:-2], batch, names), "k", "n"]) if len(y.dims) > 1 else "k,"
     result = [*names, *(["m"] if len(x.dims) > 1 else []), *(["n"] if len(y.dims) > 1 else [])]
     used = f"{spec_x} {spec_y}"
-    sizes = {name: size for name, size in zip(names, batch, strict=True) if f"{name}," not in used}
-    kept = ["0" if name in sizes else name for name in result]  # axes of size 1 in both operands
+    kept = [name if f"{name}," in used else "0" for name in result]  # axes of size 1 in both operands
     return oc.einsum(f"{spec_x}; {spec_y} => {row(kept)}", x, y)
 
 
@@ -77,7 +76,7 @@ def einsum(call: NodeCall) -> Value:
         rows.append(axes)
     result = _named(right, names)
     if 0 in sizes.values():
-        return expanded(oc.tensor(np.zeros((), operands[0].dtype.numpy)), [sizes[axis] for axis in result])
+        return full(0, [sizes[axis] for axis in result], operands[0].dtype)
     diagonals = [_diagonal(axes, x) for axes, x in zip(rows, operands, strict=True)]
     specs = [
         row(["0" if size == 1 else axis for axis, size in zip(axes, x.dims, strict=True)])
@@ -102,10 +101,7 @@ def _diagonal(axes: Sequence[str], x: oc.Tensor) -> tuple[list[str], oc.Tensor]:
     for axis in unique:
         positions = [n for n, name in enumerate(axes) if name == axis]
         for n in positions[1:]:
-            ids = [
-                reshaped(oc.iota(x.dims[m]), [size if k == m else 1 for k, size in enumerate(x.dims)])
-                for m in (positions[0], n)
-            ]
+            ids = [positions_along(m, x.dims[m], len(x.dims)) for m in (positions[0], n)]
             x = oc.where(oc.eq(*ids), x, 0)
     names = [axis if axes.index(axis) == n else f"{axis}_{n}" for n, axis in enumerate(axes)]
     return unique, oc.einsum(f"{row(names)} => {row(unique)}", x)

@@ -9,7 +9,7 @@ import numpy as np
 
 import ocannl as oc
 from ocannl_onnx.call import NodeCall
-from ocannl_onnx.layout import along, padded, reduced, reshaped, sliced
+from ocannl_onnx.layout import along, padded, positions_along, reduced, reshaped, sliced
 from ocannl_onnx.registry import operator
 from ocannl_onnx.values import Value
 
@@ -108,7 +108,7 @@ def _hardmax(x: oc.Tensor, spec: str) -> oc.Tensor:
     axis = next(n for n, name in enumerate(axes) if name not in result)
     ids = oc.argmax(x, spec)
     dims = [1 if n == axis else size for n, size in enumerate(x.dims)]
-    positions = reshaped(oc.iota(x.dims[axis]), [size if n == axis else 1 for n, size in enumerate(x.dims)])
+    positions = positions_along(axis, x.dims[axis], len(x.dims))
     return oc.cast(oc.eq(reshaped(ids, dims), positions), x.dtype)
 
 

@@ -14,6 +14,7 @@ from ocannl_onnx.call import NodeCall
 from ocannl_onnx.layout import (
     concatenated,
     expanded,
+    positions_along,
     reshaped,
     unsqueezed,
 )
@@ -51,11 +52,6 @@ def _counted(weight: oc.Tensor, value: oc.Tensor) -> oc.Tensor:
     return oc.where(oc.ne(weight, 0), weight * value, 0)
 
 
-def _positions(count: int, axis: int, rank: int) -> oc.Tensor:
-    """The positions along an axis, of size 1 along all further axes."""
-    return oc.tensor(np.arange(count).reshape([count if n == axis else 1 for n in range(rank)]))
-
-
 @operator(
     "DeformConv",
     spelling="oc.gather_nd and oc.einsum with a kernel",
@@ -79,7 +75,7 @@ def deform_conv(call: NodeCall) -> Value:
         )
     )
     images = oc.einsum("n, (g c), h, w => n, g, h, w, c", x, g=shares)
-    leads = [_positions(n, 0, 6), _positions(shares, 1, 6)]
+    leads = [positions_along(0, n, 6), positions_along(1, shares, 6)]
     corners = [(y, z) for y in _neighbors(rows, height) for z in _neighbors(columns, width)]
     samples = reduce(
         lambda a, b: a + b,

@@ -17,6 +17,7 @@ from ocannl_onnx.layout import (
     expanded,
     full,
     padded,
+    positions_along,
     python_slice,
     reshaped,
     sliced,
@@ -179,14 +180,13 @@ def _padded_axis(x: oc.Tensor, axis: int, before: int, after: int, mode: str, va
     before, after = max(0, before), max(0, after)
     if not before and not after:
         return x
-    if mode == "constant":
-        dims = list(x.dims)
-        parts = []
-        for count in (before, None, after):
-            dims[axis] = count or 0
-            parts.append(x if count is None else full(value, dims, x.dtype))
-        return padded(x, axis, before, after) if value == 0 else concatenated(parts, axis)
-    return oc.pad(x, ((before, after),), along(len(x.dims), axis), mode=mode)
+    if mode != "constant":
+        return oc.pad(x, ((before, after),), along(len(x.dims), axis), mode=mode)
+    if value == 0:
+        return padded(x, axis, before, after)
+    margins = [full(value, [count if n == axis else size for n, size in enumerate(x.dims)], x.dtype)
+               for count in (before, after)]  # fmt: skip
+    return concatenated([margins[0], x, margins[1]], axis)
 
 
 @operator("Tile", spelling="oc.tile(x, times)")
@@ -263,7 +263,7 @@ def one_hot(call: NodeCall) -> Value:
     ids, depth, values = call.tensor(0), int(call.constant(1).reshape(-1)[0]), call.tensor(2)
     rank = len(ids.dims) + 1
     axis = call.position(call.attribute("axis", -1), rank)
-    positions = reshaped(oc.cast(oc.iota(depth), oc.int64), [depth if n == axis else 1 for n in range(rank)])
+    positions = positions_along(axis, depth, rank)
     hot = oc.cast(ids, oc.int64)
     hot = oc.where(hot < 0, hot + depth, hot)
     off, on = (oc.einsum(f"{n}, => ", values) for n in range(2))
@@ -275,8 +275,7 @@ def reverse_sequence(call: NodeCall) -> Value:
     x, lengths = call.tensor(0), call.tensor(1)
     batch, time = call.attribute("batch_axis", 1), call.attribute("time_axis", 0)
     rank = len(x.dims)
-    times = [size if n == time else 1 for n, size in enumerate(x.dims)]
-    positions = reshaped(oc.cast(oc.iota(x.dims[time]), oc.int64), times)
+    positions = positions_along(time, x.dims[time], rank)
     limits = reshaped(oc.cast(lengths, oc.int64), [x.dims[batch] if n == batch else 1 for n in range(rank)])
     ids = oc.where(positions < limits, limits - 1 - positions, positions)
     return oc.take_along_axis(x, expanded(ids, x.dims), along(rank, time))

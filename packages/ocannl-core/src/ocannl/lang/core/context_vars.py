@@ -14,6 +14,7 @@ from functools import cache, wraps
 from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
+from ocannl.base import extensions
 from ocannl.base.errors import CodeError
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.tnode import next_id
@@ -148,7 +149,7 @@ def _is_internal(module: str) -> bool:
 
 @cache
 def _is_part_of_package(module: str) -> bool:
-    return module.partition(".")[0] in ("ocannl", "ocannl_onnx")
+    return module.partition(".")[0] in extensions.PACKAGES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
