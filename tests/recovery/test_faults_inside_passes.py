@@ -14,7 +14,7 @@ from ocannl import train
 from ocannl.cli.replay import failures_of
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Comment, Ref
-from ocannl.opt.idioms import precompute_indices, store_gathers, widen_scatters
+from ocannl.opt.idioms import merge_gather_initialization, precompute_indices, widen_scatter_accumulators
 from ocannl.opt.parallel import distribute_sequential_loops
 from ocannl.opt.schedule.loop_generation import blocking, panels, tiled_loops
 from ocannl.opt.simplify import split_live_ranges
@@ -105,18 +105,19 @@ FAULTS = {
         lambda sums: lambda *arguments: (_shifted((result := sums(*arguments))[0], 0), result[1]),
     ),
     "initial values are stored beyond the table": Fault(
-        "store_gathers", embedding, store_gathers, "loop",
+        "merge_gather_initialization", embedding, merge_gather_initialization, "loop",
         lambda loop: lambda sym, *rest: loop(Sym(sym.name, sym.lo, sym.hi + 1), *rest),
     ),
     "initial values are not stored": Fault(
-        "store_gathers", embedding, store_gathers._GatherStores, "filled", lambda filled: lambda *_: ()
+        "merge_gather_initialization", embedding, merge_gather_initialization._GatherStores, "filled",
+        lambda filled: lambda *_: (),
     ),
     "there are too few indices": Fault("precompute_indices", counts, precompute_indices, "local_buffer", _smaller),
     "indices are not stored": Fault(
         "precompute_indices", counts, precompute_indices, "Store", lambda store: lambda *_: Comment("nothing")
     ),
     "terms of a scatter are not converted": Fault(
-        "widen_scatters", small_table, widen_scatters, "_widened",
+        "widen_scatter_accumulators", small_table, widen_scatter_accumulators, "_widened",
         lambda widened: lambda update, wide: replace(update, ref=Ref(wide, update.ref.indices)),
     ),
     "arrays of steps are too short": Fault(

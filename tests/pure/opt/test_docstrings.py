@@ -31,12 +31,12 @@ from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.attention.skip_masked_keys import skip_masked_keys
+from ocannl.opt.idioms.form_bfloat16_dots import form_bfloat16_dots
+from ocannl.opt.idioms.merge_gather_initialization import merge_gather_initialization
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
-from ocannl.opt.idioms.pair_products import pair_products
 from ocannl.opt.idioms.precompute_indices import precompute_indices
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
-from ocannl.opt.idioms.store_gathers import store_gathers
-from ocannl.opt.idioms.widen_scatters import widen_scatters
+from ocannl.opt.idioms.widen_scatter_accumulators import widen_scatter_accumulators
 from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement
@@ -389,7 +389,9 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
         distribute_sequential_loops, to_distribute, distribute_sequential_loops,
     ),
     "scatter_to_gather": (scatter_to_gather, to_invert, scatter_to_gather),
-    "widen_scatters": (widen_scatters, to_widen, lambda proc: widen_scatters(proc, 2)),
+    "widen_scatter_accumulators": (
+        widen_scatter_accumulators, to_widen, lambda proc: widen_scatter_accumulators(proc, 2)
+    ),
     "fuse_epilogues": (fuse_epilogues, to_fuse, fuse_epilogues),
     "choose_layouts": (choose_layouts, to_layout, lambda proc: choose_layouts(proc, Capabilities(vector_bytes=32))),
     "hoist_parallel_loop": (
@@ -402,10 +404,10 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "skip_masked_keys": (skip_masked_keys, to_skip, lambda proc: skip_masked_keys(proc, 16)),
     "fuse_outer_loops": (fuse_outer_loops, to_rows, lambda proc: fuse_outer_loops(proc, Capabilities(vector_bytes=16))),
     "flatten_fused_loops": (flatten_fused_loops, to_flatten, flatten_fused_loops),
-    "store_gathers": (store_gathers, to_store, store_gathers),
+    "merge_gather_initialization": (merge_gather_initialization, to_store, merge_gather_initialization),
     "precompute_indices": (precompute_indices, to_precompute, lambda proc: precompute_indices(proc, 0)),
     "split_reductions": (split_reductions, to_parts, lambda proc: split_reductions(proc, 192)),
-    "pair_products": (pair_products, to_pair, lambda proc: pair_products(proc, PAIRING_TARGET)),
+    "form_bfloat16_dots": (form_bfloat16_dots, to_pair, lambda proc: form_bfloat16_dots(proc, PAIRING_TARGET)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "hoist_invariant_nests": (hoist_invariant_nests, to_hoist, hoist_invariant_nests),
     "eliminate_common_subexpressions": (eliminate_common_subexpressions, to_number, eliminate_common_subexpressions),

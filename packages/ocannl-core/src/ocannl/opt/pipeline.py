@@ -20,12 +20,12 @@ from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.attention.skip_masked_keys import skip_masked_keys
+from ocannl.opt.idioms.form_bfloat16_dots import form_bfloat16_dots
+from ocannl.opt.idioms.merge_gather_initialization import merge_gather_initialization
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
-from ocannl.opt.idioms.pair_products import pair_products
 from ocannl.opt.idioms.precompute_indices import precompute_indices
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
-from ocannl.opt.idioms.store_gathers import store_gathers
-from ocannl.opt.idioms.widen_scatters import widen_scatters
+from ocannl.opt.idioms.widen_scatter_accumulators import widen_scatter_accumulators
 from ocannl.opt.memory.allocate_memory import allocate_memory, allocate_separately
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement, keep_all_nodes
@@ -114,7 +114,7 @@ def passes(
         Pass("eliminate_dead_code", eliminate_dead_code),  # after the passes that leave dead nests behind
         Pass("distribute_sequential_loops", distribute_sequential_loops),  # after inlining, which leaves fewer nests
         Pass("scatter_to_gather", scatter_to_gather, when=fuses),  # after `one_hot_to_gather`, which matches scatters
-        Pass("widen_scatters", widen_scatters, when=fuses),  # after `one_hot_to_gather`
+        Pass("widen_scatter_accumulators", widen_scatter_accumulators, when=fuses),  # after `one_hot_to_gather`
         Pass("fuse_epilogues", fuse_epilogues, when=fuses),  # after dead code is gone
         Pass("choose_layouts", lambda proc: choose_layouts(proc, c), when=fuses),  # of arrays left after fusion
         Pass("hoist_parallel_loop", lambda proc: hoist_parallel_loop(proc, c), when=c.wants_schedule),
@@ -126,10 +126,12 @@ def passes(
         ),
         Pass("fuse_outer_loops", lambda proc: fuse_outer_loops(proc, c), when=fuses),  # strides are final
         Pass("flatten_fused_loops", flatten_fused_loops, when=c.wants_schedule),  # scheduled as one group
-        Pass("store_gathers", store_gathers, when=c.wants_schedule),  # after fusion, which knows fills and updates
+        Pass(  # after fusion, which knows initial stores and updates
+            "merge_gather_initialization", merge_gather_initialization, when=c.wants_schedule
+        ),
         Pass("precompute_indices", precompute_indices, when=c.wants_schedule),  # before loops are vectorized
         Pass("split_reductions", lambda proc: split_reductions(proc, grid_threads=c.grid_threads), when=splits),
-        Pass("pair_products", lambda proc: pair_products(proc, c), when=c.wants_schedule and c.bfloat16_dots),
+        Pass("form_bfloat16_dots", lambda proc: form_bfloat16_dots(proc, c), when=c.wants_schedule and c.bfloat16_dots),
         Pass(
             "schedule", lambda proc: schedule(proc, c, MODEL_CHOICES if proc.is_part else choose(proc)),
             when=c.wants_schedule,

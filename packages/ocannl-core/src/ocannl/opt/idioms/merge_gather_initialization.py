@@ -39,7 +39,7 @@ from ocannl.opt.analysis.nests import (
 from ocannl.opt.simplify.simplify import simplify_expr
 
 
-def store_gathers(proc: Proc) -> Proc:
+def merge_gather_initialization(proc: Proc) -> Proc:
     """Stores the gathered cells, and the initial value only where an index is out of range:
 
         proc step                             proc step

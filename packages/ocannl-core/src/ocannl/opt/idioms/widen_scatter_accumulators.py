@@ -31,7 +31,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import bound_names, loads, wrap_in_loops
 
 
-def widen_scatters(proc: Proc, max_additions: int = machine.MAX_ADDITIONS_PER_TERM) -> Proc:
+def widen_scatter_accumulators(proc: Proc, max_additions: int = machine.MAX_ADDITIONS_PER_TERM) -> Proc:
     """Accumulates in float64 if a scatter adds more than `max_additions` terms; here for at most 2 additions:
 
         proc step                              proc step

@@ -17,7 +17,7 @@ from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.schedule.plan.register_tiles import best_tile_plan
 
 
-def pair_products(proc: Proc, capabilities: Capabilities) -> Proc:
+def form_bfloat16_dots(proc: Proc, capabilities: Capabilities) -> Proc:
     """Unrolls the reduction of a product of bfloat16 matrices by two, so that a term is the dot product of two pairs:
 
         proc step                                          proc step

@@ -15,7 +15,7 @@ from ocannl.ir.loops import Update
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
-from ocannl.opt.idioms.store_gathers import store_gathers
+from ocannl.opt.idioms.merge_gather_initialization import merge_gather_initialization
 from ocannl.opt.pipeline import optimize, passes
 from ocannl.testing.evaluate import evaluate
 
@@ -56,7 +56,7 @@ def test_merged_gathers_keep_their_values(build: Callable[[], oc.Tensor], is_mer
     code = tensor.forward.elaborate()
     arrays = {n: n.contents.array(n.dims, n.precision, 42) for n in nodes(code.comp) if n.contents is not None}
     before = optimize(lower(code.comp, "step"), {tensor.node: "the result"}, Capabilities(), without=BEFORE)
-    after = store_gathers(before)
+    after = merge_gather_initialization(before)
     assert (after is not before) == is_merged
     verify(after, "optimized")
     assert any(isinstance(node, Update) for node in walk(after.body)) != is_merged
