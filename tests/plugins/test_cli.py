@@ -54,6 +54,19 @@ def test_the_settings_and_where_they_come_from(ocannl, tmp_path):
     assert "seed = 7" in ocannl("config").stdout.splitlines()
 
 
+def test_trusted_folders(ocannl, tmp_path):
+    variables = {"HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "home")}
+    (tmp_path / "ocannl.toml").write_text("c_compiler = 'clang'\n")
+    done = ocannl("config", CC="", **variables)
+    assert "c_compiler = -" in done.stdout and f"ocannl config trust {tmp_path}" in done.stderr
+    assert ocannl("config", "trust", ".", **variables).returncode == 0
+    assert ocannl("config", "trust", **variables).stdout == f"{os.path.realpath(tmp_path)}\n"
+    done = ocannl("config", CC="", **variables)
+    assert "c_compiler = clang" in done.stdout and not done.stderr
+    assert ocannl("config", "trust", "--remove", str(tmp_path), **variables).returncode == 0
+    assert ocannl("config", "trust", **variables).stdout == ""
+
+
 def test_user_error_is_single_line_with_status_1(ocannl):
     done = ocannl("config", OCANNL_SEED="many")
     assert done.returncode == 1

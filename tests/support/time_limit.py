@@ -1,4 +1,4 @@
-"""CPU time limit of a test case, so that an endless loop is an ordinary failure."""
+"""Time limit of a test case, so that an endless loop or a call that blocks is an ordinary failure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class TookTooLong(Exception):
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raises `TookTooLong` after this many seconds of CPU time of the process.
+def time_limit(seconds: float, *, elapsed: bool = False) -> Iterator[None]:
+    """Raises `TookTooLong` after this many seconds of CPU time of the process, or of elapsed time.
 
     Only in the main thread.
     """
@@ -21,10 +21,13 @@ def time_limit(seconds: float) -> Iterator[None]:
     def stop(*_: object) -> None:
         raise TookTooLong(f"more than {seconds} s")
 
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    number, timer = (
+        (signal.SIGALRM, signal.ITIMER_REAL) if elapsed else (signal.SIGVTALRM, signal.ITIMER_VIRTUAL)
+    )
+    before = signal.signal(number, stop)
+    signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        signal.setitimer(timer, 0)
+        signal.signal(number, before)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ocannl.backend import BackendUnavailable, CompileError
+from ocannl.base import settings_files
 from ocannl.base.config import settings
 from ocannl.ir.loops import AccessMode, Buf, Const, MemorySpace, Proc, Ref, Store
 from ocannl.ir.precision import float32
@@ -90,6 +91,8 @@ def test_the_setting_precedes_the_environment_variable(stub, tmp_path, monkeypat
     monkeypatch.setenv("CC", f"{first} -m64")
     assert toolchain.command() == (first, "-m64")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    settings_files.trust(tmp_path)
     (tmp_path / "ocannl.toml").write_text(f"c_compiler = '{second}'")
     assert toolchain.command() == (second,)
     monkeypatch.setenv("OCANNL_C_COMPILER", third)

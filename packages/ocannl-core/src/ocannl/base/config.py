@@ -1,8 +1,7 @@
 """Settings, with the source of each value.
 
-A setting is looked up as: argument > context manager > environment > project file > default. This is the only module
-that reads the environment. The project file is the nearest `ocannl.toml`, or `pyproject.toml` with a table
-`[tool.ocannl]`, in the current folder or above it.
+A setting is looked up as: argument > context manager > environment > project file > the user's file > default (see
+`settings_files`). This is the only module that reads settings from the environment.
 """
 
 from __future__ import annotations
@@ -14,14 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from ocannl.base import settings_files
 from ocannl.base.errors import ConfigError
+from ocannl.base.settings_files import SettingsFile, unknown_setting
 
 T = TypeVar("T")
 PREFIX = "OCANNL_"
+MAX_SHOWN = 200  # characters of a value in an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,15 @@ class Resolved(Generic[T]):
 @dataclass(frozen=True, slots=True, eq=False)
 class ConfigSetting(Generic[T]):
     """A setting. `read` converts a string or TOML value, and raises `ValueError` with the expected form. `custom` is a
-    conventional environment variable with lower precedence, such as `CC`."""
+    conventional environment variable with lower precedence, such as `CC`. A `personal` setting runs commands or chooses
+    where files are written: project files set it only in folders that the user trusts."""
 
     name: str
     read: Callable[[object], T]
     default: T
     doc: str
     custom: str | None = None
+    personal: bool = False
 
     @property
     def variable(self) -> str:
@@ -58,9 +61,10 @@ class ConfigSetting(Generic[T]):
             return Resolved(self.parse(overrides[self.name], "context manager"), "context manager")
         if text := os.environ.get(self.variable):  # an empty variable counts as unset
             return Resolved(self.parse(text, self.variable), self.variable)
-        file = project_file()
-        if file is not None and self.name in file.table:
-            return Resolved(self.parse(file.table[self.name], str(file.path)), str(file.path))
+        for read_file in (settings_files.project_file, settings_files.user_file):
+            file = read_file(_BY_NAME)
+            if file is not None and self.name in file.table:
+                return Resolved(self.parse(file.table[self.name], str(file.path)), str(file.path))
         if self.custom and (text := os.environ.get(self.custom)):
             return Resolved(self.parse(text, self.custom), self.custom)
         return Resolved(self.default, "default")
@@ -69,7 +73,7 @@ class ConfigSetting(Generic[T]):
         try:
             return self.read(raw)
         except ValueError as error:
-            raise ConfigError(f"{self.name} = {raw!r}, from {source}: {error}") from None
+            raise ConfigError(f"{self.name} = {repr(raw)[:MAX_SHOWN]}, from {source}: {error}") from None
 
 
 # ------------------------------------------------------------------------------------------------------------- parsers
@@ -147,7 +151,10 @@ QUEUE = ConfigSetting(
 )
 CACHE = ConfigSetting("cache", _switch, True, "cache compiled code on disk")
 CACHE_DIR: ConfigSetting[Path | None] = ConfigSetting(
-    "cache_dir", _optional(_folder), None, "folder of compiled code; default: the user's caches"
+    "cache_dir", _optional(_folder), None, "folder of compiled code; default: the user's caches", personal=True
+)
+CACHE_BYTES = ConfigSetting(
+    "cache_bytes", _natural(0, 2**63 - 1), 1 << 30, "maximal size of the folder of compiled code"
 )
 CPU: ConfigSetting[Path | None] = ConfigSetting(
     "cpu",
@@ -177,6 +184,7 @@ C_COMPILER: ConfigSetting[str | None] = ConfigSetting(
     None,
     "the command of the C compiler; default: `CC`, gcc, clang, cc, or the ziglang wheel",
     custom="CC",
+    personal=True,
 )
 COMPILE_SECONDS = ConfigSetting("compile_seconds", _natural(1), 300, "time limit of the C compiler")
 AUTOTUNE = ConfigSetting(
@@ -203,17 +211,10 @@ CHECK_NUMBERS = ConfigSetting(
 )
 
 SETTINGS: tuple[ConfigSetting[object], ...] = (
-    BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, CPU, VERIFY, ON_DEFECT, TRACEBACK,
-    C_COMPILER, COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
-    CHECK_NUMBERS,
+    BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, CACHE_BYTES, CPU, VERIFY, ON_DEFECT,
+    TRACEBACK, C_COMPILER, COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE, CHECK_NUMBERS,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
-
-
-def _unknown(name: str, source: str) -> ConfigError:
-    close = difflib.get_close_matches(name, _BY_NAME, 1)
-    hint = f"did you mean `{close[0]}`?" if close else f"the settings are {', '.join(_BY_NAME)}"
-    return ConfigError(f"unknown setting `{name}` ({source}); {hint}")
 
 
 # --------------------------------------------------------------------------------------------------------- overrides
@@ -235,7 +236,7 @@ def settings(**values: object) -> AbstractContextManager[None]:
     """Context manager that overrides settings; None removes an outer override."""
     for name, value in values.items():
         if name not in _BY_NAME:
-            raise _unknown(name, "context manager")
+            raise unknown_setting(name, "context manager", _BY_NAME)
         if value is not None:
             _BY_NAME[name].parse(value, "context manager")
     return _overridden(values)
@@ -246,64 +247,9 @@ def use_backend(name: str) -> AbstractContextManager[None]:
     return settings(backend=name)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectFile:
-    path: Path
-    table: Mapping[str, object]
-
-
-def project_file() -> ProjectFile | None:
-    """Returns the nearest settings file in the current folder or its ancestors; None if there is none."""
-    try:
-        paths = _project_paths(os.getcwd())
-    except FileNotFoundError:  # the current folder has been deleted
-        return None
-    for path in paths:
-        try:
-            status = os.stat(path)  # hot path: with strings ten times as fast as with `Path`
-        except OSError:
-            continue
-        table = _table(path, status.st_mtime_ns, status.st_size)
-        if table is not None:
-            return ProjectFile(Path(path), table)
-    return None
-
-
-@lru_cache(maxsize=16)
-def _project_paths(folder: str) -> tuple[str, ...]:
-    """Returns the candidate paths of a project file, nearest first."""
-    current, names = Path(folder), ("ocannl.toml", "pyproject.toml")
-    return tuple(str(ancestor / name) for ancestor in (current, *current.parents) for name in names)
-
-
-@lru_cache(maxsize=16)
-def _table(path: str, _mtime_ns: int, _size_bytes: int) -> Mapping[str, object] | None:
-    import tomllib
-
-    try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    except IsADirectoryError:
-        return None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    is_pyproject = path.endswith("pyproject.toml")
-    if is_pyproject and "ocannl" not in text:
-        return None
-    try:
-        table: object = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
-    if is_pyproject:
-        tool = table.get("tool") if isinstance(table, dict) else None
-        table = tool.get("ocannl") if isinstance(tool, dict) else None
-        if table is None:
-            return None
-    if not isinstance(table, dict):
-        raise ConfigError(f"{path}: `tool.ocannl` must be a table")
-    for name in table:
-        if name not in _BY_NAME:
-            raise _unknown(name, str(path))
-    return table
+def project_file() -> SettingsFile | None:
+    """Returns the nearest project file in the current folder or its ancestors; None if there is none."""
+    return settings_files.project_file(_BY_NAME)
 
 
 def check() -> tuple[str, ...]:

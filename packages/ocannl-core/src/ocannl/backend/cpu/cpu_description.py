@@ -21,6 +21,7 @@ from ocannl.backend.cpu.native_code import NativeCode
 from ocannl.base.config import CPU
 from ocannl.base.disk_cache import Record, open_cache
 from ocannl.base.errors import CompileError, ConfigError
+from ocannl.base.file_access import read_regular_file
 from ocannl.base.forks import replace_after_fork
 from ocannl.base.log import logger
 from ocannl.ir.cpu import Cpu, cpu_from_tree
@@ -137,11 +138,11 @@ def _modification_ns(path: Path) -> int:
 @lru_cache(maxsize=16)
 def _read(path: Path, _modified_ns: int) -> Cpu:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES)
+        content, _ = read_regular_file(path, MAX_FILE_BYTES)
         return cpu_from_tree(json.loads(content))
     except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise ConfigError(
-            f"cpu = {str(path)!r} does not describe a processor: {error}; `ocannl doctor --save-cpu FILE` writes a "
+            f"cpu = {str(path)!r} does not describe a processor: {reason}; `ocannl doctor --save-cpu FILE` writes a "
             "description"
         ) from None
