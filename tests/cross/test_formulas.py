@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.codegen.formulas import FORMULAS
+from ocannl.codegen.formulas import ALL_FORMULAS
 from ocannl.ir.ops import BY_NAME
 from ocannl.testing.function_accuracy import samples, specials
 
@@ -12,7 +12,7 @@ NATIVE = [row.name for row in oc.backends() if row.usable and row.name in ("llvm
 
 
 def computed(backend, name, operands):
-    nodes = [oc.placeholder(f"x{n}", o=[len(x)]) for n, x in enumerate(operands)]
+    nodes = [oc.placeholder(f"x{n}", o=[len(x)], dtype=str(x.dtype)) for n, x in enumerate(operands)]
     result = getattr(oc, name)(*nodes)
     ctx = oc.Context(backend)
     for node, x in zip(nodes, operands, strict=True):
@@ -22,12 +22,13 @@ def computed(backend, name, operands):
 
 
 @pytest.mark.skipif(len(NATIVE) < 2, reason="there are not two of them here")
-@pytest.mark.parametrize("name", FORMULAS)
-def test_backends_agree_to_the_last_bit(name):
-    op = BY_NAME[name]
-    operands = [np.concatenate(pair) for pair in zip(specials(op), samples(op, 100_001), strict=True)]
-    first, *results = [computed(backend, name, operands) for backend in NATIVE]
+@pytest.mark.parametrize("formula", ALL_FORMULAS, ids=lambda formula: f"{formula.name}-{formula.precision}")
+def test_backends_agree_to_the_last_bit(formula):
+    op, kind = BY_NAME[formula.name], formula.precision.numpy.type
+    pairs = zip(specials(op, kind), samples(op, 100_001, kind=kind), strict=True)
+    operands = [np.concatenate(pair) for pair in pairs]
+    first, *results = [computed(backend, formula.name, operands) for backend in NATIVE]
     number = ~np.isnan(first)
     for result in results:
         assert np.array_equal(np.isnan(result), ~number)
-        assert np.array_equal(first[number].view(np.uint32), result[number].view(np.uint32))
+        assert np.array_equal(first[number].view(np.uint8), result[number].view(np.uint8))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ocannl.codegen.formulas import FORMULAS
+from ocannl.codegen.formulas import ALL_FORMULAS, FORMULAS
 from ocannl.ir.affine import Affine, Bound, Sym
 from ocannl.ir.loops import AccessMode, Apply, For, Load, Mode, Proc, Ref, Store, loop
 from ocannl.ir.ops import BY_NAME
@@ -13,6 +13,7 @@ from ocannl.testing.function_accuracy import max_ulp_error, samples, specials, s
 
 LANES = 16
 all_formulas = pytest.mark.parametrize("name", FORMULAS)
+both_precisions = pytest.mark.parametrize("formula", ALL_FORMULAS, ids=lambda f: f"{f.name}-{f.precision}")
 
 
 def mapped(run, op, args, lanes=LANES):
@@ -33,21 +34,22 @@ def mapped(run, op, args, lanes=LANES):
     return run(Proc("mapped", (*x, y), (), body), *args, np.zeros_like(args[0]))[-1]
 
 
-@all_formulas
-def test_error_bounds(run, name):
-    op = BY_NAME[name]
-    for args in (samples(op, 2_000_000), specials(op)):
+@both_precisions
+def test_error_bounds(run, formula):
+    op, kind = BY_NAME[formula.name], formula.precision.numpy.type
+    for args in (samples(op, 2_000_000, kind=kind), specials(op, kind)):
         error, message = max_ulp_error(op, mapped(run, op, args), *args)
-        assert error <= stated_bound(FORMULAS[name]), message
+        assert error <= stated_bound(formula), message
 
 
-@all_formulas
+@both_precisions
 @pytest.mark.parametrize("lanes", [2, 5, 16, 32])
-def test_vectorization_does_not_change_results(run, name, lanes):
-    op = BY_NAME[name]
-    args = [np.concatenate([a, b]) for a, b in zip(specials(op), samples(op, 1001), strict=True)]
+def test_vectorization_does_not_change_results(run, formula, lanes):
+    op, kind = BY_NAME[formula.name], formula.precision.numpy.type
+    pairs = zip(specials(op, kind), samples(op, 1001, kind=kind), strict=True)
+    args = [np.concatenate(pair) for pair in pairs]
     scalar_results = mapped(run, op, args, lanes=2 * args[0].size)
-    assert np.array_equal(mapped(run, op, args, lanes).view(np.uint32), scalar_results.view(np.uint32))
+    assert np.array_equal(mapped(run, op, args, lanes).view(np.uint8), scalar_results.view(np.uint8))
 
 
 @all_formulas
@@ -66,10 +68,10 @@ def test_all_narrow_numbers(run, name, p):
     assert error.max() <= 0.51, args[0][error.argmax()]
 
 
-@all_formulas
-def test_zeros_keep_their_sign(run, name):
-    op = BY_NAME[name]
-    args = specials(op)
+@both_precisions
+def test_zeros_keep_their_sign(run, formula):
+    op = BY_NAME[formula.name]
+    args = specials(op, formula.precision.numpy.type)
     with np.errstate(all="ignore"):
         want = op.numpy(*args)
     number = ~np.isnan(want)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from ocannl.codegen.formula_ir import RELATIONS, expand_scale
-from ocannl.codegen.formulas import FORMULAS
+from ocannl.codegen.formulas import ALL_FORMULAS, FORMULAS, formula_of
 from ocannl.ir.ops import BY_NAME
-from ocannl.ir.precision import bool_, float32
+from ocannl.ir.precision import bool_, float32, float64
 from ocannl.testing.function_accuracy import max_ulp_error, samples, specials, stated_bound
 
 DOUBLE_ROUNDING_ULP = 0.5  # additional error if `fma` is two operations
@@ -14,17 +14,18 @@ DOUBLE_ROUNDING_ULP = 0.5  # additional error if `fma` is two operations
 all_formulas = pytest.mark.parametrize("formula", FORMULAS.values(), ids=list(FORMULAS))
 
 
-@all_formulas
+@pytest.mark.parametrize("formula", ALL_FORMULAS, ids=lambda formula: f"{formula.name}-{formula.precision}")
 def test_steps_use_defined_operands(formula):
+    assert formula_of(formula.name, formula.precision) is formula
     assert len(formula.params) == BY_NAME[formula.name].arity
-    types = dict.fromkeys(formula.params, float32)
+    types = dict.fromkeys(formula.params, formula.precision)
     for step in formula.steps:
         args = step.args[1:] if step.op == "where" else step.args
         assert all(types[a] is step.source for a in args if isinstance(a, str))
         assert (step.precision is bool_) == (step.op in RELATIONS)
         assert step.op in ("bits", "cast", "scale") or BY_NAME[step.op].arity == len(step.args)
         types[step.name] = step.precision
-    assert types[formula.result] is float32
+    assert types[formula.result] is formula.precision
     assert types.get(formula.slow_path_test, bool_) is bool_
 
 
@@ -36,12 +37,14 @@ def test_formulas_satisfy_their_error_bounds(formula):
         assert off <= stated_bound(formula) + DOUBLE_ROUNDING_ULP, message
 
 
-@pytest.mark.parametrize("name", ["exp", "exp2", "pow"])
-def test_expanded_scale_is_equal(name):
-    formula, op = FORMULAS[name], BY_NAME[name]
+@pytest.mark.parametrize(
+    ("name", "precision"), [("exp", float32), ("exp2", float32), ("pow", float32), ("exp", float64)]
+)
+def test_expanded_scale_is_equal(name, precision):
+    formula, op, kind = formula_of(name, precision), BY_NAME[name], precision.numpy.type
     assert any(step.op == "scale" for step in formula.steps)
     assert not any(step.op == "scale" for step in expand_scale(formula).steps)
-    for args in (samples(op, 500_000), specials(op)):
+    for args in (samples(op, 500_000, kind=kind), specials(op, kind)):
         assert np.array_equal(formula.numpy(*args), expand_scale(formula).numpy(*args), equal_nan=True)
 
 

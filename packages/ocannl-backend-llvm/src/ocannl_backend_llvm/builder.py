@@ -17,7 +17,7 @@ class Instructions:
     """Optional instructions of a target."""
 
     half: bool = False  # converts between float16 and float32
-    scale: bool = False  # multiplies float32 by powers of two, in vectors
+    scale: bool = False  # multiplies by powers of two, in vectors
     bfloat16_dots: bool = False  # adds the products of two pairs of bfloat16 to float32, in vectors
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ocannl.codegen import Document
-from ocannl.codegen.formulas import FORMULAS
+from ocannl.codegen.formula_ir import Formula
+from ocannl.codegen.formulas import formula_of
 from ocannl.codegen.numbers import rounded
 from ocannl.ir.affine import Cond
 from ocannl.ir.bfloat16_dots import factors_of_dot
@@ -133,15 +134,15 @@ class ScalarCode:
         match expr:
             case Apply(_, (_, Const(exponent, _))) if op.name == "pow" and exponent in UNROLLED_POWERS:
                 result = power(self.b, work, operands[0], int(exponent))
-            case _ if op.name in FORMULAS and work is float32:
-                result = self.formula(op, operands)
+            case _ if (formula := formula_of(op.name, work)) is not None:
+                result = self.formula(op, formula, operands)
             case _:
                 result = apply(self.b, op, work, operands)
         return result if work is precision else narrow(self.b, result, precision)
 
-    def formula(self, op: Op, args: tuple[str, ...]) -> str:
+    def formula(self, op: Op, formula: Formula, args: tuple[str, ...]) -> str:
         """Emits an operation that has a formula; branches to the library call if any lane needs the slow path."""
-        b, flow, formula, type_ = self.b, self.flow, FORMULAS[op.name], LLVM_TYPES[float32]
+        b, flow, type_ = self.b, self.flow, LLVM_TYPES[formula.precision]
         values = emit_formula(b, formula, args)
         result = values[formula.result]
         if not formula.slow_path_test:
@@ -152,7 +153,8 @@ class ScalarCode:
         b.line(f"store {b.type(type_)} {result}, ptr {slot}")
         flow.branch(b.any_lane(is_slow), slow, end)
         flow.label(slow)
-        b.line(f"store {b.type(type_)} {b.select(is_slow, type_, apply(b, op, float32, args), result)}, ptr {slot}")
+        far = apply(b, op, formula.precision, args)
+        b.line(f"store {b.type(type_)} {b.select(is_slow, type_, far, result)}, ptr {slot}")
         flow.jump(end)
         flow.label(end)
         return b.assign(f"load {b.type(type_)}, ptr {slot}", op.name)

@@ -5,8 +5,8 @@
       t2 = min(t1, 89)                         ...
 
 Results do not depend on vectorization: scalar and vector code compute the same values. Error bounds assume a fused
-`fma`; an `fma` that rounds twice adds up to half an ulp. Rounding to integers is done by adding 1.5 * 2**23, which also
-leaves the integer in the low bits of the sum.
+`fma`; an `fma` that rounds twice adds up to half an ulp. Rounding to integers is done by adding 1.5 * 2**23, or
+1.5 * 2**52 in float64, which also leaves the integer in the low bits of the sum.
 """
 
 from __future__ import annotations
@@ -21,16 +21,34 @@ from typing import Any
 import numpy as np
 
 from ocannl.ir.ops import BY_NAME
-from ocannl.ir.precision import Precision, bool_, float32, uint32
+from ocannl.ir.precision import Precision, bool_, float32, float64, uint32, uint64
 
 Array = np.ndarray[Any, Any]
 Number = int | float
 Operand = str | Number  # the name of a parameter or of an earlier step, or a constant
 ROUND_MAGIC = 1.5 * 2**23
 """Adding and subtracting it rounds a float32 to an integer."""
-ROUND_MAGIC_TWICE_BIASED = ROUND_MAGIC + 254
-"""Its low bits hold twice the exponent bias of float32."""
+ROUND_MAGIC_F64 = 1.5 * 2**52
+"""Adding and subtracting it rounds a float64 to an integer."""
 RELATIONS = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """The layout of a float type: the type of its bits, and the number of bits of the mantissa that are stored.
+
+    The low bits of `round_magic_twice_biased` hold twice the exponent bias.
+    """
+
+    bits: Precision
+    mantissa: int
+    round_magic_twice_biased: float
+
+
+FORMATS = {
+    float32: FloatFormat(uint32, 23, ROUND_MAGIC + 254),
+    float64: FloatFormat(uint64, 52, ROUND_MAGIC_F64 + 2046),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +56,8 @@ class Step:
     """One assignment `name = op(args)`, with operands of type `source` and a result of type `precision`.
 
     Operations are primitive ones, `bits` (bit cast), `cast` (conversion) and `scale(x, n)`, which is x * 2**n, rounded
-    once, for integers n in [-252, 254]. Comparisons return bool, which only `where` takes, as its first operand.
+    once, for integers n in [-252, 254], or [-2044, 2046] in float64. Comparisons return bool, which only `where` takes,
+    as its first operand.
     """
 
     name: str
@@ -50,8 +69,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """The implementation of a float32 operation. Where the step `slow_path_test` is true, the mathematical library is
-    called instead."""
+    """The implementation of an operation in float32 or float64. Where the step `slow_path_test` is true, the
+    mathematical library is called instead."""
 
     name: str
     doc: str
@@ -59,12 +78,13 @@ class Formula:
     steps: tuple[Step, ...]
     result: str
     slow_path_test: str = ""
+    precision: Precision = float32
 
     @property
     def is_single(self) -> bool:
         """Whether all values have the size of the result and there is no slow path."""
         kinds = {step.precision for step in self.steps} - {bool_}
-        return not self.slow_path_test and all(kind.nbytes == float32.nbytes for kind in kinds)
+        return not self.slow_path_test and all(kind.nbytes == self.precision.nbytes for kind in kinds)
 
     def numpy(self, *args: Array) -> Array:
         """Reference evaluation, with `fma` rounded twice."""
@@ -139,9 +159,10 @@ def expand_scale(formula: Formula) -> Formula:
             steps.append(step)
             continue
         x, n = (TracedValue(str(name), step.source, steps, counter) for name in step.args)
-        biased = (n + ROUND_MAGIC_TWICE_BIASED).bits(uint32)  # n + 254; the shifts below discard the high bits
+        form = FORMATS[step.source]
+        biased = (n + form.round_magic_twice_biased).bits(form.bits)  # the shifts below discard the high bits
         half = biased >> 1
-        first, second = ((exponent << 23).bits(float32) for exponent in (half, biased - half))
+        first, second = ((exponent << form.mantissa).bits(step.source) for exponent in (half, biased - half))
         product = x * first
         steps.append(Step(step.name, "mul", (product.name, second.name), step.source, step.precision))
     return replace(formula, steps=tuple(steps))
@@ -155,9 +176,11 @@ def fma(x: TracedValue, y: TracedValue | Number, z: TracedValue | Number) -> Tra
     return x.apply("fma", x, y, z)
 
 
-def where(test: TracedValue, on_true: TracedValue | Number, on_false: TracedValue | Number) -> TracedValue:
-    """Selects `on_true` where `test` holds, else `on_false`; both are float32."""
-    return test.step("where", (test, on_true, on_false), float32)
+def where(
+    test: TracedValue, on_true: TracedValue | Number, on_false: TracedValue | Number, precision: Precision = float32
+) -> TracedValue:
+    """Selects `on_true` where `test` holds, else `on_false`; both are values, or numbers, of the same precision."""
+    return test.step("where", (test, on_true, on_false), precision)
 
 
 def clip(x: TracedValue, low: float, high: float) -> TracedValue:
@@ -175,12 +198,15 @@ def polynomial(x: TracedValue, *coefficients: float) -> TracedValue:
     return value
 
 
-def formula(function: Callable[..., TracedValue | tuple[TracedValue, TracedValue]]) -> Formula:
+def formula(
+    function: Callable[..., TracedValue | tuple[TracedValue, TracedValue]], precision: Precision = float32
+) -> Formula:
     """Traces a function of values; it returns the result or a pair of the result and the slow-path test."""
     steps: list[Step] = []
     counter = count(1)
     params = tuple(signature(function).parameters)
-    returned = function(*(TracedValue(name, float32, steps, counter) for name in params))
+    returned = function(*(TracedValue(name, precision, steps, counter) for name in params))
     result, slow_path_test = returned if isinstance(returned, tuple) else (returned, None)
     test_name = "" if slow_path_test is None else slow_path_test.name
-    return Formula(function.__name__, getdoc(function) or "", params, tuple(steps), result.name, test_name)
+    doc = getdoc(function) or ""
+    return Formula(function.__name__, doc, params, tuple(steps), result.name, test_name, precision)

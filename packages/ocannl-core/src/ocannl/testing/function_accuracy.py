@@ -1,4 +1,4 @@
-"""Accuracy of float32 functions: sample points, and the error relative to float64, in units in the last place (ULP)."""
+"""Accuracy of functions: sample points, and the error relative to a wider type, in units in the last place (ULP)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ EDGES = (
     1.4142137, 0.99999994, 1.0000001, 3.1415927, 1.5707964, 131071.99, 131072.0, -131072.0, 1e30,
 )  # fmt: skip
 """Zeros, infinities, subnormal numbers, and both sides of thresholds: overflow, underflow, change of formula."""
+DOUBLE_EDGES = (
+    709.782712893384, 709.7827128933841, -745.1332191019411, -745.1332191019412, -708.4, 0.5**1074, 0.5**1022, 1e300,
+    -1e300, 1 - 2.0**-53, 1 + 2.0**-52, 0.7071067811865475, 0.7071067811865476, 1.5707963267948966, 3.141592653589793,
+    131071.99999999999, 6381956970095103 * 2.0**-37,
+)  # fmt: skip
+"""Those of float64; the last is close to a multiple of pi / 2."""
+WIDER = {np.dtype(np.float32): np.float64, np.dtype(np.float64): np.longdouble}
 
 
 def stated_bound(formula: Formula) -> float:
@@ -28,28 +35,31 @@ def stated_bound(formula: Formula) -> float:
     return float(match[1])
 
 
-def samples(op: Op, count: int, seed: int = 0) -> list[Array]:
+def samples(op: Op, count: int, seed: int = 0, kind: type[np.floating[Any]] = np.float32) -> list[Array]:
     """Operands with uniformly distributed exponents, and operands in [-10, 10)."""
     random = np.random.default_rng(seed)
-    bit_patterns = random.integers(0, 2**32, (op.arity, count // 2), np.uint32).view(np.float32)
-    handy = random.uniform(-10, 10, (op.arity, count - count // 2)).astype(np.float32)
+    words = count // 2 * (np.dtype(kind).itemsize // 4)
+    bit_patterns = random.integers(0, 2**32, (op.arity, words), np.uint32).view(kind)
+    handy = random.uniform(-10, 10, (op.arity, count - count // 2)).astype(kind)
     return list(np.concatenate([bit_patterns, handy], 1))
 
 
-def specials(op: Op) -> list[Array]:
+def specials(op: Op, kind: type[np.floating[Any]] = np.float32) -> list[Array]:
     """All edge values, or all pairs of them."""
-    grid = np.meshgrid(*[np.array(EDGES, np.float32)] * op.arity)
+    edges = EDGES if kind is np.float32 else (*EDGES, *DOUBLE_EDGES)
+    grid = np.meshgrid(*[np.array(edges, kind)] * op.arity)
     return [np.ascontiguousarray(axis.reshape(-1)) for axis in grid]
 
 
 def ulp_error(op: Op, got: Array, *operands: Array) -> Array:
     """The error in ULP; infinite if only one is finite, or only one is NaN."""
     with np.errstate(all="ignore"):
-        want = op.numpy(*(x.astype(np.float64) for x in operands))
-        near = want.astype(np.float32)
+        wide = WIDER[operands[0].dtype]
+        want = op.numpy(*(x.astype(wide) for x in operands))
+        near = want.astype(operands[0].dtype)
         same = (got == near) | (np.isnan(got) & np.isnan(near))
         finite = np.isfinite(got) & np.isfinite(near)
-        off = np.abs(got - want) / np.spacing(np.abs(near)).astype(np.float64)
+        off = np.abs(got - want) / np.spacing(np.abs(near)).astype(wide)
     return np.where(finite, off, np.where(same, 0.0, np.inf))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ocannl.codegen.c_family.dialect import Definition, Dialect
+from ocannl.codegen.formula_ir import FORMATS as FLOAT_FORMATS
 from ocannl.codegen.numbers import FORMATS, bits, is_signed
 from ocannl.ir import threefry
 from ocannl.ir.ops import OPS
@@ -158,7 +159,7 @@ def conversion_name(source: Precision, target: Precision) -> str:
 
 def names() -> Iterator[str]:
     """All names of definitions of this module."""
-    yield from ("f32_bits", "bits_f32", "f64_to_odd_f32", *INDEX)
+    yield from ("f32_bits", "bits_f32", "f64_bits", "bits_f64", "f64_to_odd_f32", *INDEX)
     yield from (f"pow{exponent}_{short_name(precision)}" for exponent in range(2, 9) for precision in PRECISIONS)
     for source in PRECISIONS:
         yield from (conversion_name(source, target) for target in PRECISIONS)
@@ -229,18 +230,18 @@ def _unsigned(precision: Precision) -> Precision:
 # -------------------------------------------------------------------------------------------------------- conversions
 
 
-def float_bits(d: Dialect) -> Definition:
-    """Bit cast from float32 to uint32."""
-    word, single = d.types[uint32], d.types[float32]
-    body = f"union {{ {single} number; {word} bits; }} held = {{ x }};\nreturn held.bits;"
-    return inline(d, "f32_bits", word, (f"{single} x",), body)
+def float_bits(d: Dialect, precision: Precision = float32) -> Definition:
+    """Bit cast from a float type to unsigned integers."""
+    word, number = d.types[FLOAT_FORMATS[precision].bits], d.types[precision]
+    body = f"union {{ {number} number; {word} bits; }} held = {{ x }};\nreturn held.bits;"
+    return inline(d, f"{short_name(precision)}_bits", word, (f"{number} x",), body)
 
 
-def bits_float(d: Dialect) -> Definition:
-    """Bit cast from uint32 to float32."""
-    word, single = d.types[uint32], d.types[float32]
-    body = f"union {{ {word} bits; {single} number; }} held = {{ x }};\nreturn held.number;"
-    return inline(d, "bits_f32", single, (f"{word} x",), body)
+def bits_float(d: Dialect, precision: Precision = float32) -> Definition:
+    """Bit cast from unsigned integers to a float type."""
+    word, number = d.types[FLOAT_FORMATS[precision].bits], d.types[precision]
+    body = f"union {{ {word} bits; {number} number; }} held = {{ x }};\nreturn held.number;"
+    return inline(d, f"bits_{short_name(precision)}", number, (f"{word} x",), body)
 
 
 def widening(d: Dialect, source: Precision) -> Definition:

@@ -13,7 +13,7 @@ from ocannl.codegen.c_family import builtins, formulas
 from ocannl.codegen.c_family.dialect import Definition, Dialect, Prelude
 from ocannl.codegen.c_family.infix import ExprText, binary, call, element, ternary, unary
 from ocannl.codegen.formula_ir import Formula
-from ocannl.codegen.formulas import FORMULAS
+from ocannl.codegen.formulas import formula_of
 from ocannl.codegen.numbers import is_narrow, is_signed, rounded
 from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.loops import Apply, Buf, Cast, Const, Expr, IndexValue, Load, Ref, Update, Var, When
@@ -281,8 +281,8 @@ class ScalarExpressions:
                 return binary("/", self.constant(1, precision), x)
             case "recip_sqrt", [x] if precision.is_float:
                 return binary("/", self.constant(1, precision), self.compute(SQRT, precision, [x]))
-            case name, _ if name in FORMULAS and precision is float32:
-                return self.formula(FORMULAS[name], *args)
+            case name, _ if (formula := formula_of(name, precision)) is not None:
+                return self.formula(formula, *args)
             case _:
                 function = builtins.operation(self.dialect, op.name, precision)
                 if function is None:

@@ -15,8 +15,8 @@ from ocannl.codegen.c_family import builtins
 from ocannl.codegen.c_family.dialect import Definition, Dialect
 from ocannl.codegen.c_family.infix import ExprText, binary, call, ternary, unary
 from ocannl.codegen.formula_ir import Formula, Operand, Step, expand_scale
-from ocannl.codegen.formulas import FORMULAS
-from ocannl.ir.precision import Precision, bool_, float32, int32
+from ocannl.codegen.formulas import ALL_FORMULAS
+from ocannl.ir.precision import Precision, bool_, int32
 from ocannl.ir.printer import short_name
 
 INFIX = {
@@ -31,10 +31,10 @@ def function(d: Dialect, formula: Formula) -> Definition:
     if not formula.slow_path_test:
         return _define(d, formula, formula.result, name(formula))
     slow, fast = needs_slow_path(d, formula), fast_path(d, formula)
-    library = builtins.operation(d, formula.name, float32, prefix="far_")
+    library = builtins.operation(d, formula.name, formula.precision, prefix="far_")
     assert library is not None
     body = ternary(*(call(definition.name, *map(ExprText, formula.params)) for definition in (slow, library, fast)))
-    params, type_ = _declared_params(d, formula), d.types[float32]
+    params, type_ = _declared_params(d, formula), d.types[formula.precision]
     return builtins.inline(d, name(formula), type_, params, f"return {body.text};", (slow, library, fast))
 
 
@@ -50,11 +50,11 @@ def needs_slow_path(d: Dialect, formula: Formula) -> Definition:
 
 def names() -> Iterator[str]:
     """The names of the functions of fast paths, slow paths and tests; functions of formulas are named as operations."""
-    yield from (f"{prefix}_{name(formula)}" for prefix in ("near", "beyond", "far") for formula in FORMULAS.values())
+    yield from (f"{prefix}_{name(formula)}" for prefix in ("near", "beyond", "far") for formula in ALL_FORMULAS)
 
 
 def name(formula: Formula) -> str:
-    return f"{formula.name}_{short_name(float32)}"
+    return f"{formula.name}_{short_name(formula.precision)}"
 
 
 def print_steps(
@@ -77,7 +77,7 @@ def print_steps(
 
 
 def _declared_params(d: Dialect, formula: Formula) -> tuple[str, ...]:
-    return tuple([f"{d.types[float32]} {param}" for param in formula.params])
+    return tuple([f"{d.types[formula.precision]} {param}" for param in formula.params])
 
 
 def _type_name(d: Dialect, precision: Precision) -> str:
@@ -102,10 +102,10 @@ def _step_value(d: Dialect, dependencies: dict[str, Definition], step: Step, arg
     match step.op, step.source, step.precision:
         case "where", _, _:
             return ternary(args[0], args[1], args[2])
-        case "bits", _, target if target is float32:
-            return use(builtins.bits_float(d))
-        case "bits", source, _ if source is float32:
-            return use(builtins.float_bits(d))
+        case "bits", _, target if target.is_float:
+            return use(builtins.bits_float(d, target))
+        case "bits", source, _ if source.is_float:
+            return use(builtins.float_bits(d, source))
         case "bits" | "cast", _, target:
             return unary(f"({d.types[target]})", args[0])
         case op, _, _ if op in INFIX:

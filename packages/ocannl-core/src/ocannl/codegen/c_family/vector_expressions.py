@@ -16,7 +16,7 @@ from ocannl.codegen.uniformity import Varying
 from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.loops import Expr, IndexValue, Ref, When
 from ocannl.ir.ops import Op
-from ocannl.ir.precision import Precision, float32, int32, int64
+from ocannl.ir.precision import Precision, int32, int64
 
 
 class VectorExpressions(ScalarExpressions):
@@ -89,7 +89,8 @@ class VectorExpressions(ScalarExpressions):
             return self.call(vector_formulas.function(self.dialect, formula, self.width), *args)
         if formula.slow_path_test:
             return self.call(vectors.with_slow_lanes(self.dialect, formula, self.width), *args)
-        return self.call_elementwise(formulas.function(self.dialect, formula), float32, float32, *args)
+        precision = formula.precision
+        return self.call_elementwise(formulas.function(self.dialect, formula), precision, precision, *args)
 
     def cast(self, term: ExprText, precision: Precision) -> ExprText:
         return self._convert_vector(term, self.type(precision))

@@ -21,7 +21,7 @@ from ocannl.codegen.c_family.dialect import Definition, Dialect
 from ocannl.codegen.formula_ir import Formula
 from ocannl.codegen.numbers import is_narrow
 from ocannl.ir.ops import Op
-from ocannl.ir.precision import PRECISIONS, Family, Precision, float32, int8, int16, int32, int64, uint8, uint16, uint32
+from ocannl.ir.precision import PRECISIONS, Family, Precision, int8, int16, int32, int64, uint8, uint16, uint32
 from ocannl.ir.printer import short_name
 
 WIDTHS = (16, 8, 4, 2)
@@ -56,7 +56,7 @@ def names() -> Iterator[str]:
     for width in WIDTHS:
         yield from (f"{type_}x{width}" for type_ in types)
         yield from (f"{stem}_{type_}x{width}" for stem in HELPER_STEMS for type_ in types)
-        yield from (f"{name}_x{width}" for name in ("scale_f32", *scalar_names()))
+        yield from (f"{name}_x{width}" for name in ("scale_f32", "scale_f64", *scalar_names()))
 
 
 def split_width(width: int) -> Iterator[int]:
@@ -173,7 +173,7 @@ def lanewise(
 @cache
 def with_slow_lanes(d: Dialect, formula: Formula, width: int) -> Definition:
     """Evaluates a formula in all lanes; if any lane needs the slow path, computes all lanes serially."""
-    result, full = vector(d, float32, width), formulas.function(d, formula)
+    result, full = vector(d, formula.precision, width), formulas.function(d, formula)
     fast, slow_test = formulas.fast_path(d, formula), formulas.needs_slow_path(d, formula)
     numbers = ", ".join(f"{x}[n]" for x in formula.params)
     loop = _lane_loop(d, width)
