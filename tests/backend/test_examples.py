@@ -218,4 +218,6 @@ def test_fine_tune_head_on_sentences(monkeypatch):
 
 def test_there_is_a_test_for_every_example():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    of_onnx = EXAMPLES.parent / "tests" / "onnx" / "test_shipped_models.py"
+    tested |= set(re.findall(r"^def test_(\w+)", of_onnx.read_text(), re.M))
     assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested

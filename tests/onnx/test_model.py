@@ -139,6 +139,46 @@ def test_all_missing_operators_are_listed():
     ]  # fmt: skip
 
 
+PADDLE = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[-1, 2] x) => (float[-1, 4] y)
+{
+    w = Constant <value = float[2, 4] {1, 2, 3, 4, 5, 6, 7, 8}> ()
+    two = Constant <value = float[1] {2}> ()
+    product = MatMul (x, w)
+    y = Mul (product, two)
+}"""
+
+
+def test_constant_nodes_of_weights_are_parameters():
+    proto = onnx.parser.parse_model(PADDLE)
+    model = oc.onnx.load(proto)
+    assert {name: p.dims for name, p in model.parameters.items()} == {"w": (2, 4)}
+    x = np.ones((3, 2), "float32")
+    y = model(oc.tensor(x))
+    np.testing.assert_allclose(y.numpy(), np.tile([12.0, 16, 20, 24], (3, 1)))
+    assert list(y.params) == ["w"] and not oc.onnx.load(proto, trainable=False).parameters
+    np.testing.assert_allclose(model.compile(oc.Context())(x[:2]), y.numpy()[:2])
+
+
+def test_numbers_without_axes_are_not_trained():
+    nodes = [helper.make_node("Mul", ["x", "w"], ["a"]), helper.make_node("Add", ["a", "epsilon"], ["y"])]
+    constants = [("w", np.ones(3, "float32")), ("epsilon", np.array(1e-3, "float32"))]
+    proto = model_of(nodes, [("x", TensorProto.FLOAT, [3])], ["y"], constants)
+    assert list(oc.onnx.load(proto).parameters) == ["w"]
+    assert list(oc.onnx.load(proto, trainable=lambda name: True).parameters) == ["w", "epsilon"]
+
+
+def test_sizes_below_zero_are_open():
+    declared = oc.onnx.load(onnx.parser.parse_model(PADDLE)).declared_inputs
+    assert declared[0].sizes == (None, 2)
+
+
+def test_metadata():
+    proto = classifier()
+    proto.metadata_props.add(key="classes", value="cat\ndog")
+    assert oc.onnx.load(proto).metadata == {"classes": "cat\ndog"}
+
+
 def test_external_data_are_read_from_the_folder_of_the_model(tmp_path: Path):
     path = tmp_path / "model.onnx"
     onnx.save(classifier(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)

@@ -39,6 +39,8 @@ def node_model(
         [node], "node", declared, [onnx.ValueInfoProto(name=name) for name in results], initializers
     )
     versions = [helper.make_opsetid("", opset)]
+    if node.domain:
+        versions.append(helper.make_opsetid(node.domain, 1))
     model = helper.make_model(graph, opset_imports=versions, ir_version=8 if opset < 20 else 10)
     return onnx.shape_inference.infer_shapes(model)
 

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 def check(
     model: Annotated[Path, typer.Argument(help="The file of the model.")],
 ) -> None:
-    """List all operators of a model that cannot be imported; exit with status 1 if there are any."""
+    """List all operators of a model that cannot be imported, and replacements; status 1 if there are any."""
     from ocannl_onnx.missing_operators import missing_operators
     from ocannl_onnx.model_file import read_model
 
@@ -30,8 +30,11 @@ def check(
     if not missing:
         typer.echo(f"{model}: all operators of {len(content.graph.nodes)} nodes are supported")
         return
-    rows = [(row.qualified_name, str(len(row.nodes)), ", ".join(row.nodes[:5]), row.reason) for row in missing]
-    table.show(("operator", "nodes", "names", "reason"), rows)
+    rows = [
+        (row.qualified_name, str(len(row.nodes)), ", ".join(row.nodes[:5]), row.reason, row.replacement)
+        for row in missing
+    ]
+    table.show(("operator", "nodes", "names", "reason", "replacement"), rows)
     raise typer.Exit(1)
 
 

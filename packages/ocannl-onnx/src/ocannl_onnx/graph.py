@@ -106,11 +106,12 @@ class Function:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """The main graph, the versions of the operator sets by domain, and functions by domain and name."""
+    """The main graph, versions of the operator sets by domain, functions by domain and name, and metadata."""
 
     graph: OnnxGraph
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str], Function]
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 def model_from_proto(proto: onnx.ModelProto, folder: Path | None = None) -> Model:
@@ -123,6 +124,7 @@ def model_from_proto(proto: onnx.ModelProto, folder: Path | None = None) -> Mode
         graph_from_proto(proto.graph, folder),
         opsets_of(proto.opset_import),
         {(function.domain, function.name): function for function in functions},
+        {text(entry.key): text(entry.value) for entry in proto.metadata_props},
     )
 
 
@@ -189,7 +191,9 @@ def declaration_from_proto(proto: onnx.ValueInfoProto) -> ValueDeclaration:
 
 def _size(dim: onnx.TensorShapeProto.Dimension) -> Size:
     kind = dim.WhichOneof("value")
-    return dim.dim_value if kind == "dim_value" else text(dim.dim_param) or None if kind == "dim_param" else None
+    if kind == "dim_value":
+        return dim.dim_value if dim.dim_value >= 0 else None  # -1 of exporters that have no names for open axes
+    return text(dim.dim_param) or None if kind == "dim_param" else None
 
 
 def array_from_proto(proto: onnx.TensorProto, folder: Path | None) -> Array:

@@ -10,6 +10,7 @@ from onnx import defs
 from ocannl_onnx.graph import Model, Node, OnnxGraph, domain_of, qualified_name
 from ocannl_onnx.importer import schema_of
 from ocannl_onnx.registry import is_function, operators
+from ocannl_onnx.replacements import replacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class MissingOperator:
     operator: str
     nodes: tuple[str, ...]
     reason: str
+    replacement: str
 
     @property
     def qualified_name(self) -> str:
@@ -27,7 +29,8 @@ class MissingOperator:
 
     def __str__(self) -> str:
         names = ", ".join(f"`{node}`" for node in self.nodes[:3]) + (", ..." if len(self.nodes) > 3 else "")
-        return f"{self.qualified_name}  {len(self.nodes)} node{'s' * (len(self.nodes) > 1)} ({names}): {self.reason}"
+        count = f"{len(self.nodes)} node{'s' * (len(self.nodes) > 1)}"
+        return f"{self.qualified_name}  {count} ({names}): {self.reason}; replacement: {self.replacement}"
 
 
 def missing_operators(model: Model) -> list[MissingOperator]:
@@ -46,7 +49,7 @@ def missing_operators(model: Model) -> list[MissingOperator]:
     for function in model.functions.values():
         visit(function.nodes, {**model.opsets, **function.opsets})
     return [
-        MissingOperator(domain, operator, tuple(nodes), _reason(operator, domain))
+        MissingOperator(domain, operator, tuple(nodes), _reason(operator, domain), replacement(operator, domain))
         for (domain, operator), nodes in nodes_of.items()
     ]
 
@@ -62,4 +65,4 @@ def _is_importable(node: Node, model: Model, opsets: Mapping[str, int]) -> bool:
 def _reason(operator: str, domain: str) -> str:
     if any(schema.name == operator and domain_of(schema.domain) == domain for schema in defs.get_all_schemas()):
         return "no row and no definition as a function"
-    return "not an operator of ONNX; a package may add it by the entry-point group `ocannl_onnx.operators`"
+    return "not an operator of ONNX"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from ocannl_onnx.importer import GraphImporter, ImportScope
 from ocannl_onnx.missing_operators import missing_operators
 from ocannl_onnx.model_file import read_model
 from ocannl_onnx.values import Array, Initializer, StaticArray, Value, as_tensor, check_type, label
+from ocannl_onnx.weights import FLOATS, lift_weights
 
 Trainable = bool | Callable[[str], bool]
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def load(
@@ -36,9 +36,10 @@ def load(
         loss = oc.cross_entropy(model.outputs["logits"], labels)
 
     `source` is a path, the bytes of a model, or an `onnx.ModelProto`; `sizes` are the sizes of axes that the model
-    names. Floating-point initializers become parameters, labelled by their names, except the means and variances of
-    batch normalizations; `trainable` is False, or a function of the name that decides for all of them, so that
-    initializers become constants. Every axis of ONNX is an axis of the output row.
+    names. Floating-point initializers, and `Constant` nodes that hold weights, become parameters, labelled by their
+    names, except the means and variances of batch normalizations, and numbers without axes. `trainable` is False, or a
+    function of the name that decides for all of them; the others become constants. Every axis of ONNX is an axis of the
+    output row.
 
     Raises: ModelError for files that are not valid models, UnsupportedModel, which lists all operators that are
     missing.
@@ -48,7 +49,7 @@ def load(
     if missing:
         lines = "\n".join(f"  {operator}" for operator in missing)
         raise UnsupportedModel(f"the model uses operators that are not supported:\n{lines}", missing)
-    return ImportedModel(model, sizes or {}, trainable)
+    return ImportedModel(replace(model, graph=lift_weights(model.graph)), sizes or {}, trainable)
 
 
 def outputs_of_file(path: str | os.PathLike[str], sizes: Mapping[str, int]) -> list[oc.Tensor]:
@@ -67,7 +68,7 @@ class ImportedModel:
         self.model = model
         self.label = label(model.graph.name or "model")
         self.sizes = dict(sizes)
-        constants = _statistics(model.graph)
+        constants = _untrained(model.graph)
         self._is_trainable = trainable if callable(trainable) else lambda name: trainable and name not in constants
         self._initializers: dict[str, Value] = {
             name: self._initializer(name, array) for name, array in model.graph.constants.items()
@@ -76,7 +77,7 @@ class ImportedModel:
         self._inputs: dict[str, oc.Tensor] = {}
 
     def _initializer(self, name: str, array: Array) -> Value:
-        if str(array.dtype) not in _FLOATS or not self._is_trainable(name):
+        if str(array.dtype) not in FLOATS or not self._is_trainable(name):
             return StaticArray(array, name)
         return Initializer(array, name, lambda: _parameter(name, array))
 
@@ -88,6 +89,11 @@ class ImportedModel:
     @property
     def declared_inputs(self) -> tuple[ValueDeclaration, ...]:
         return self.model.graph.free_inputs
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The texts that the file keeps beside the graph, such as the names of classes, by their keys."""
+        return self.model.metadata
 
     @property
     def output_names(self) -> tuple[str, ...]:
@@ -176,10 +182,11 @@ class ImportedModel:
         return f"<ONNX model {self.label}: {inputs} -> {', '.join(self.output_names)}>"
 
 
-def _statistics(graph: OnnxGraph) -> frozenset[str]:
-    """The means and variances of batches that nodes read, which training records and no gradient changes."""
+def _untrained(graph: OnnxGraph) -> frozenset[str]:
+    """The means and variances of batches, which training records, and numbers, which are factors and epsilons."""
     nodes = [node for node in graph.nodes if node.operator == "BatchNormalization" and not node.domain]
-    return frozenset(name for node in nodes for name in node.inputs[3:5])
+    statistics = frozenset(name for node in nodes for name in node.inputs[3:5])
+    return statistics | {name for name, array in graph.constants.items() if array.ndim == 0}
 
 
 def placeholder(name: str, dims: Iterable[int], element_type: int) -> oc.Tensor:

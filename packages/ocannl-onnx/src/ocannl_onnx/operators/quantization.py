@@ -87,10 +87,21 @@ def dequantize_linear(call: NodeCall) -> Value:
 @operator("DynamicQuantizeLinear", spelling="the scale and zero point of the range of x, and x quantized by them")
 def dynamic_quantize_linear(call: NodeCall) -> tuple[Value, ...]:
     x = call.tensor(0)
+    scale, zero = dynamic_range(x)
+    return quantized(x / scale, zero, oc.uint8), scale, oc.cast(zero, oc.uint8)
+
+
+def dynamic_range(x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
+    """The scale and zero point by which the range of x, extended to 0, becomes that of uint8; both are float32."""
     low, high = oc.minimum(x.min(), 0.0), oc.maximum(x.max(), 0.0)
     scale = oc.where(oc.eq(low, high), 1.0, (high - low) / 255.0)
-    zero = oc.clip((-low / scale).round(), 0.0, 255.0)
-    return quantized(x / scale, zero, oc.uint8), scale, oc.cast(zero, oc.uint8)
+    return scale, oc.clip((-low / scale).round(), 0.0, 255.0)
+
+
+def rounded(x: oc.Tensor) -> oc.Tensor:
+    """The nearest of 256 values between the least and the largest element, as `DynamicQuantizeLinear` chooses them."""
+    scale, zero = dynamic_range(x)
+    return (oc.cast(quantized(x / scale, zero, oc.uint8), oc.float32) - zero) * scale
 
 
 # --- products ----------------------------------------------------------------------------------------------------

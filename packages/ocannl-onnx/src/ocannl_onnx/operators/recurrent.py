@@ -13,6 +13,7 @@ from typing import Any
 import ocannl as oc
 from ocannl_onnx.call import NodeCall
 from ocannl_onnx.layout import concatenated, full, reshaped, sliced, transposed, unsqueezed
+from ocannl_onnx.operators.quantization import rounded
 from ocannl_onnx.registry import operator
 from ocannl_onnx.values import Value
 
@@ -123,6 +124,12 @@ def _lstm(
     return f(with_peephole(1, c, 1)) * k(c), c
 
 
+def _quantized_lstm(
+    x: oc.Tensor, states: Sequence[oc.Tensor], weights: CellWeights, settings: CellSettings
+) -> tuple[oc.Tensor, ...]:
+    return _lstm(x, (rounded(states[0]), states[1]), weights, settings)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """An operator: the cell, its number of gates, and the default activation functions; a state for each output."""
@@ -137,6 +144,7 @@ KINDS = {
     "RNN": Kind(_rnn, 1, ("Tanh",)),
     "GRU": Kind(_gru, 3, ("Sigmoid", "Tanh")),
     "LSTM": Kind(_lstm, 4, ("Sigmoid", "Tanh", "Tanh"), states=2),
+    "DynamicQuantizeLSTM": Kind(_quantized_lstm, 4, ("Sigmoid", "Tanh", "Tanh"), states=2),
 }
 
 
