@@ -1,10 +1,11 @@
 """Runs the official node cases of ONNX (`onnx.backend.test`) through the importer, beside other runtimes.
 
-    python benchmarks/onnx_suite.py [--backend llvm] [--peers] [--show] [--sample N] [PATTERN ...]
+    python benchmarks/onnx_suite.py [--backend llvm] [--peers] [--show] [--write] [--sample N] [PATTERN ...]
 
 Each case is `passed`, `refused` (an error of ocannl, or of the peer), `wrong` (other values than expected), or
 `crashed` (any other error). The tolerances are those of ONNX. `--sample N` runs every case whose position modulo N is
-the day's; `--peers` also runs ONNX Runtime and tinygrad, where they are installed.
+the day's; `--peers` also runs ONNX Runtime and tinygrad, and `--write` replaces the table of `docs/onnx.md` by the
+results of this run, with the versions of all systems.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,9 @@ import ocannl as oc
 from ocannl_onnx import backend
 
 RANDOM = ("bernoulli",)  # cases whose expected outputs are random numbers of another generator
+
+PAGE = Path(__file__).parents[1] / "docs" / "onnx.md"
+HEADER = "| system | passed | refused | wrong | random numbers |\n|---|---|---|---|---|\n"
 
 Run = Callable[[onnx.ModelProto, Sequence[Any]], Sequence[Any]]
 
@@ -126,18 +131,44 @@ def run_tinygrad(model: onnx.ModelProto, inputs: Sequence[Any]) -> Sequence[Any]
     return [value.numpy() if hasattr(value, "numpy") else value for value in results.values()]
 
 
+def with_table(page: str, counts: Mapping[str, Counter[str]]) -> str:
+    """The text of a page with the counts of each system in its table. Cases that crashed count as refused."""
+    before, header, after = page.partition(HEADER)
+    if not header:
+        raise SystemExit(f"{PAGE} has no table with the columns of this program")
+    rows = [
+        f"| {title(system)} | {count['passed']:,} | {count['refused'] + count['crashed']:,} | {count['wrong']:,} "
+        f"| {count['random']:,} |\n"
+        for system, count in counts.items()
+    ]
+    return before + header + "".join(rows) + after[after.index("\n\n") + 1 :]
+
+
+def title(system: str) -> str:
+    """A system with its version, as the page states it."""
+    match system:
+        case "onnxruntime":
+            return f"ONNX Runtime {version('onnxruntime')}"
+        case "tinygrad":
+            return f"tinygrad {version('tinygrad')}"
+        case backend_name:
+            return f"ocannl {version('ocannl-core')} on `{backend_name}`"
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("patterns", nargs="*", default=["*"])
     parser.add_argument("--backend", default="llvm")
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--show", action="store_true", help="print the reason of each case that did not pass")
+    parser.add_argument("--write", action="store_true", help="write the results to the table of docs/onnx.md")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="run every N-th case")
     options = parser.parse_args(arguments)
     cases = [case for case in node_cases() if any(fnmatch.fnmatch(case.name, f"*{p}*") for p in options.patterns)]
     systems: dict[str, tuple[Run, tuple[type[BaseException], ...]]] = {options.backend: (run_ocannl, (oc.OcannlError,))}
     if options.peers:
         systems |= {"onnxruntime": (run_onnxruntime, (Exception,)), "tinygrad": (run_tinygrad, (Exception,))}
+    results_of: dict[str, Counter[str]] = {}
     for system, (run, refusals) in systems.items():
         begin, counts = time.perf_counter(), Counter[str]()
         for case in cases[:: options.sample]:
@@ -147,10 +178,13 @@ def main(arguments: Sequence[str]) -> int:
             counts[result] += 1
             if options.show and result != "passed":
                 print(f"{result:8} {case.name}  {reason}", flush=True)
+        results_of[system] = counts
         total = sum(counts.values())
         counted = ", ".join(f"{counts[result]} {result}" for result in ("refused", "wrong", "random", "crashed"))
         seconds = time.perf_counter() - begin
         print(f"{system:12} {counts['passed']} of {total} passed, {counted}; {seconds:.0f} s", flush=True)
+    if options.write:
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), results_of), encoding="utf-8")
     return 0
 
 

@@ -36,11 +36,11 @@ def fine_tune(network, ctx=None, epochs=4, count=digits.TRAIN_SIZE, seed=0):
     """Trains a new head and the network below. Returns the training, whose metrics are of the validation set."""
     data = digits.load(seed)
     rows = {"pictures": pictures_of(data.train)[:count], "label": data.train.labels[:count].astype("int32")}
-    held_out = {"pictures": pictures_of(data.validation), "label": data.validation.labels.astype("int32")}
+    validation = {"pictures": pictures_of(data.validation), "label": data.validation.labels.astype("int32")}
     batches = train.batches(rows, BATCH, shuffle=seed)
     return train.fit(
         classifier(network=network, label="digits"), oc.cross_entropy, lambda loss: train.adam(loss, 1e-3), batches,
-        ctx=oc.Context() if ctx is None else ctx, epochs=epochs, validation=batches.of(held_out),
+        ctx=oc.Context() if ctx is None else ctx, epochs=epochs, validation=batches.of(validation),
         metrics={"accuracy": train.accuracy}, show=False,
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 from shipped_models import ComparedModel, file_of
 
 HEIGHT, WIDTH = 64, 160  # of the pictures that the model reads
-WORDS = ("k7mp", "3xwd", "hn52", "b8rt", "e4ya", "pq6c")
+TEXTS = ("k7mp", "3xwd", "hn52", "b8rt", "e4ya", "pq6c")
 
 
 def drawn(word, seed):
@@ -57,4 +57,4 @@ def main(pictures, ctx=None):
 
 
 if __name__ == "__main__":
-    main([Image.open(path) for path in sys.argv[1:]] or [drawn(word, seed) for seed, word in enumerate(WORDS)])
+    main([Image.open(path) for path in sys.argv[1:]] or [drawn(word, seed) for seed, word in enumerate(TEXTS)])

@@ -95,8 +95,8 @@ def test_read_captcha(example: Any) -> None:
     module = example("read_captcha")
     assert module.drawn("ab12", 0).size == (module.WIDTH, module.HEIGHT)
     file_of("ddddocr")
-    pictures = [module.drawn(word, seed) for seed, word in enumerate(module.WORDS)]
-    assert module.main(pictures) == list(module.WORDS)
+    pictures = [module.drawn(word, seed) for seed, word in enumerate(module.TEXTS)]
+    assert module.main(pictures) == list(module.TEXTS)
 
 
 def test_stream_speech(example: Any) -> None:

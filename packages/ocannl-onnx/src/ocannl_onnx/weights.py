@@ -32,5 +32,6 @@ def _weight(node: Node) -> np.ndarray[Any, Any] | None:
     if node.operator != "Constant" or node.domain or not node.outputs or not node.outputs[0]:
         return None
     array = node.attributes.get("value")
-    is_weight = isinstance(array, np.ndarray) and array.ndim > 0 and array.size >= MIN_WEIGHT_CELLS
-    return array if is_weight and str(array.dtype) in FLOATS else None
+    if not isinstance(array, np.ndarray) or array.ndim == 0 or array.size < MIN_WEIGHT_CELLS:
+        return None
+    return array if str(array.dtype) in FLOATS else None

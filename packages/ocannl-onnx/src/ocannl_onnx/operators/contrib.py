@@ -123,7 +123,7 @@ def _rms(x: oc.Tensor, epsilon: float) -> oc.Tensor:
 
 # --- attention ---------------------------------------------------------------------------------------------------
 
-LEAST = -10000.0  # the default score of masked positions
+MASKED_SCORE = -10000.0  # the default score of masked positions
 
 
 @operator("MultiHeadAttention", domain=DOMAIN, spelling="oc.softmax(q @ k * scale + bias) @ v, of heads",
@@ -158,18 +158,18 @@ def _attention(
     q, k, v = (reshaped(x, (*x.dims[:2], heads, x.dims[2] // heads)) for x in parts)
     scale = call.attribute("scale", 0.0) or 1 / math.sqrt(q.dims[-1])
     scores = oc.einsum("b,s,h,d; b,t,h,d => b,h,s,t", q, k) * scale
-    least = call.attribute("mask_filter_value", LEAST)
+    masked = call.attribute("mask_filter_value", MASKED_SCORE)
     batch, steps = k.dims[:2]
     keys = oc.cast(oc.iota(steps), oc.int32)
     if mask is not None:
         call.require(mask.dims in ((batch,), (batch, steps)), f"a mask {mask.dims}")
         visible = keys < reshaped(mask, (batch, 1)) if len(mask.dims) == 1 else oc.ne(mask, 0)
-        scores = scores + oc.where(reshaped(visible, (batch, 1, 1, steps)), 0.0, least)
+        scores = scores + oc.where(reshaped(visible, (batch, 1, 1, steps)), 0.0, masked)
     if bias is not None:
         scores = scores + bias
     if call.attribute("unidirectional", 0):
         queries = reshaped(oc.cast(oc.iota(q.dims[1]), oc.int32), (q.dims[1], 1)) + (steps - q.dims[1])
-        scores = oc.where(keys <= queries, scores, least)
+        scores = oc.where(keys <= queries, scores, masked)
     result = oc.einsum("b,h,s,t; b,t,h,d => b,s,h,d", oc.softmax(scores, "a,b,c,d => a,b,c,"), v)
     return reshaped(result, (*result.dims[:2], parts[2].dims[-1]))
 
