@@ -20,6 +20,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "ImportedModel": "model", "ModelError": "errors", "ModelFunction": "model", "NeedsConstant": "errors",
+    "export": "export.model",
     "OperatorRow": "registry", "UnsupportedModel": "errors", "load": "model", "operator": "registry",
     "operator_table": "registry",
 }  # fmt: skip

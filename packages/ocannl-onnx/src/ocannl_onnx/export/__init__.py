@@ -1,0 +1,1 @@
+"""Export of expressions to ONNX: assignments with projections become operators on whole arrays."""

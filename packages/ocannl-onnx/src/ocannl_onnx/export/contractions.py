@@ -1,0 +1,275 @@
+"""Sums of products as MatMul and Conv, and reductions over windows as pooling.
+
+The loops of a sum of products of two grids are those of both and of the result (batch), of one and of the result (rows,
+columns), and of both only (terms). A window is an index `stride*o + dilation*k + offset` of a loop of the result and a
+loop that is reduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ocannl.ir.affine import Affine, Sym
+from ocannl.ir.loops import Apply, Const, Expr, Load, When
+from ocannl.ir.ops import ADD, MAX, MUL, Op
+from ocannl.ir.precision import Precision, float32, float64, int32, int64
+from ocannl_onnx.export.grids import Grid, Grids, transposed
+from ocannl_onnx.export.loads import Scope, Stored
+
+MATMUL_TYPES = (float32, float64, int32, int64)
+
+
+def sum_of_products(grids: Grids, left: Grid, right: Grid, kept: Collection[Sym], kind: Precision) -> Grid:
+    """The sum, over all loops that are not kept, of the products of two grids."""
+    left = reduced(grids, left, [sym for sym in left.axes if sym not in kept and sym not in right.axes], ADD)
+    right = reduced(grids, right, [sym for sym in right.axes if sym not in kept and sym not in left.axes], ADD)
+    terms = [sym for sym in left.axes if sym in right.axes and sym not in kept]
+    if not terms:
+        return grids.elementwise("Mul", [left, right], kind)
+    if prod(left.dims) < prod(right.dims):
+        left, right = right, left
+    batch = [sym for sym in left.axes if sym in right.axes and sym in kept]
+    rows = [sym for sym in left.axes if sym not in right.axes]
+    columns = [sym for sym in right.axes if sym not in left.axes]
+    if not rows and columns:
+        left, right, rows, columns = right, left, columns, rows
+    terms = [sym for sym in left.axes if sym in terms]
+    # leading axes are broadcast, so that several axes of rows are no obstacle where there is no batch
+    sizes = [[sym.extent for sym in group] for group in (batch, rows, terms, columns)]
+    first = grids.transposed(left, [*batch, *rows, *terms]).name
+    second = grids.transposed(right, [*batch, *terms, *columns]).name
+    row_dims = sizes[1] if rows and (not batch or len(rows) == 1) else [prod(sizes[1])]
+    if (row_dims, len(terms)) != (sizes[1], 1):
+        first = grids.reshaped(first, [*sizes[0], *row_dims, prod(sizes[2])])
+    if (len(terms), len(columns)) != (1, 1):
+        second = grids.reshaped(second, [*sizes[0], prod(sizes[2]), prod(sizes[3])])
+    result = grids.builder.node("MatMul", first, second)
+    if row_dims != sizes[1] or len(columns) != 1:
+        result = grids.reshaped(result, [*sizes[0], *sizes[1], *sizes[3]])
+    return Grid(result, (*batch, *rows, *columns), kind)
+
+
+REDUCTIONS = {"add": "ReduceSum", "max": "ReduceMax", "min": "ReduceMin", "mul": "ReduceProd"}
+
+
+def reduced(grids: Grids, grid: Grid, loops: Sequence[Sym], op: Op) -> Grid:
+    """A reduction over loops of the grid."""
+    if not loops:
+        return grid
+    axes = grids.builder.integers(*(n for n, sym in enumerate(grid.axes) if sym in loops))
+    name = grids.builder.node(REDUCTIONS[op.name], grid.name, axes, keepdims=0)
+    return Grid(name, tuple(sym for sym in grid.axes if sym not in loops), grid.kind)
+
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """One axis of an operand: the position `stride*output + dilation*kernel + offset` of an axis of `size` cells."""
+
+    output: Sym
+    kernel: Sym
+    stride: int
+    dilation: int
+    offset: int
+    size: int
+
+    @property
+    def last(self) -> int:
+        """The largest position."""
+        return self.stride * (self.output.extent - 1) + self.dilation * (self.kernel.extent - 1) + self.offset
+
+    @property
+    def pads(self) -> tuple[int, int]:
+        return max(0, -self.offset), max(0, self.last - self.size + 1)
+
+    @property
+    def slice(self) -> tuple[int, int]:
+        """The cells that windows reach."""
+        return max(0, self.offset), min(self.size, self.last + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """A load whose axes are loops and windows, and the value outside."""
+
+    load: Load
+    outside: float | None
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return self.load.ref.buf.shape
+
+    def direct(self, axis: int) -> Sym | None:
+        """The loop over all cells of an axis."""
+        sym = self.load.ref.indices[axis].only_sym
+        return sym if sym is not None and sym.lo == 0 and sym.extent == self.dims[axis] else None
+
+
+def _operand(expr: Expr) -> _Operand | None:
+    match expr:
+        case Load():
+            return _Operand(expr, None)
+        case When(_, Load() as load, Const(number, _)):
+            return _Operand(load, number)
+    return None
+
+
+def _window(index: Affine, size: int, kept: Collection[Sym]) -> _Window | None:
+    if len(index.terms) != 2 or any(sym.lo or not sym.extent for sym in index.syms) or min(c for c, _ in index.terms) < 1:
+        return None
+    outputs = [(coef, sym) for coef, sym in index.terms if sym in kept]
+    if len(outputs) != 1:
+        return None
+    (stride, output), (dilation, kernel) = outputs[0], next(term for term in index.terms if term[1] not in kept)
+    return _Window(output, kernel, stride, dilation, index.const, size)
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowedAxes:
+    """The axes of an operand by their role: loops over all cells of axes, and windows; each with the number of the axis."""
+
+    direct: dict[int, Sym]
+    windows: dict[int, _Window]
+
+    @staticmethod
+    def of(operand: _Operand, kept: Collection[Sym], scope: Scope) -> _WindowedAxes | None:
+        direct: dict[int, Sym] = {}
+        windows: dict[int, _Window] = {}
+        for axis, (index, size) in enumerate(zip(operand.load.ref.indices, operand.dims, strict=True)):
+            if not scope.is_static(index):
+                return None
+            if (sym := operand.direct(axis)) is not None:
+                direct[axis] = sym
+            elif (window := _window(index, size, kept)) is not None:
+                windows[axis] = window
+            elif not (not index.terms and size == 1 and index.const == 0):
+                return None
+        syms = [*direct.values(), *(s for w in windows.values() for s in (w.output, w.kernel))]
+        return _WindowedAxes(direct, windows) if windows and len(set(syms)) == len(syms) else None
+
+
+class Windows:
+    """Writes Conv and pooling. `stored` is the value of the node of a load."""
+
+    def __init__(self, grids: Grids, stored: Callable[[Load], Stored]) -> None:
+        self.grids = grids
+        self.builder = grids.builder
+        self._stored = stored
+
+    def convolution(self, expr: Apply, kept: Collection[Sym], scope: Scope, load: Callable[[Expr], Grid]) -> Grid | None:
+        """Conv for a sum of products over windows of one operand, None for other sums."""
+        for first, second in (expr.args, expr.args[::-1]):
+            image = _operand(first)
+            if expr.precision is not float32 or image is None or image.load.ref.buf.precision is not float32:
+                continue
+            axes = _WindowedAxes.of(image, kept, scope)
+            if axes is not None and len(axes.windows) <= 3 and not image.outside:
+                weights = load(second)
+                result = self._convolution(image, axes, weights, kept)
+                if result is not None:
+                    return result
+        return None
+
+    def _convolution(self, image: _Operand, axes: _WindowedAxes, weights: Grid, kept: Collection[Sym]) -> Grid | None:
+        windows = list(axes.windows.values())
+        kernels, outputs = [w.kernel for w in windows], [w.output for w in windows]
+        channels = list(axes.direct.values())
+        if not set(kernels) <= set(weights.axes) or not set(outputs).isdisjoint(weights.axes):
+            return None
+        batch = [sym for sym in channels if sym in kept and sym not in weights.axes]
+        groups = [sym for sym in channels if sym in kept and sym in weights.axes]
+        terms = [sym for sym in channels if sym not in kept]
+        features = [sym for sym in weights.axes if sym not in (*kernels, *channels)]
+        if not set(terms) <= set(weights.axes) or not set(features) <= set(kept):
+            return None
+        group, depth, width = (prod(sym.extent for sym in syms) for syms in (groups, terms, features))
+        if 0 in (group, depth, width, prod(sym.extent for sym in batch)):
+            return None
+        x = self._image(image, axes, batch, [*groups, *terms])
+        order = [*groups, *features, *terms, *kernels]
+        w = self.grids.transposed(weights, order).name
+        if (len(groups) + len(features), len(terms)) != (1, 1):
+            w = self.grids.reshaped(w, [group * width, depth, *(sym.extent for sym in kernels)])
+        pads = [w.pads[end] for end in (0, 1) for w in windows]
+        options: dict[str, Any] = {"group": group} if group > 1 else {}
+        if any(pads):
+            options["pads"] = pads
+        y = self.builder.node(
+            "Conv", x, w, kernel_shape=[sym.extent for sym in kernels], strides=[w.stride for w in windows],
+            dilations=[w.dilation for w in windows], **options,
+        )  # fmt: skip
+        return self._split(y, batch, [*groups, *features], outputs, float32)
+
+    def pooling(self, expr: Expr, op: Op, kept: Collection[Sym], scope: Scope) -> Grid | None:
+        """MaxPool or AveragePool for a reduction over windows."""
+        image = _operand(expr)
+        if image is None or op not in (MAX, ADD) or image.load.ref.buf.precision is not float32:
+            return None
+        axes = _WindowedAxes.of(image, kept, scope)
+        if axes is None or len(axes.windows) > 3 or not set(axes.direct.values()) <= set(kept):
+            return None
+        if image.outside is not None and image.outside != {MAX: float("-inf"), ADD: 0.0}[op]:
+            return None
+        windows = list(axes.windows.values())
+        kernel = [w.kernel.extent for w in windows]
+        pads = [w.pads[end] for end in (0, 1) for w in windows]
+        if any(pad >= size for pad, size in zip(pads, kernel * 2, strict=True)) or 0 in image.dims:
+            return None  # a window outside of the image
+        if op is ADD and any(w.dilation != 1 for w in windows):
+            return None
+        loops = list(axes.direct.values())
+        batch, channels = loops[:1], loops[1:]
+        x = self._image(image, axes, batch, channels)
+        options: dict[str, Any] = {"kernel_shape": kernel, "strides": [w.stride for w in windows], "pads": pads}
+        if op is MAX:
+            y = self.builder.node("MaxPool", x, dilations=[w.dilation for w in windows], **options)
+        else:
+            y = self.builder.node("AveragePool", x, count_include_pad=1, **options)
+        grid = self._split(y, batch, channels, [w.output for w in windows], float32)
+        if op is MAX:
+            return grid
+        return self.grids.elementwise("Mul", [grid, self.grids.constant(prod(kernel), (), float32)], float32)
+
+    def _image(self, image: _Operand, axes: _WindowedAxes, batch: Sequence[Sym], channels: Sequence[Sym]) -> str:
+        """The operand with one axis of the batch, one of channels, and those of windows, cut to the cells that count."""
+        stored = self._stored(image.load)
+        numbers = {sym: axis for axis, sym in axes.direct.items()}
+        units = [n for n in range(len(image.dims)) if n not in axes.direct and n not in axes.windows]
+        target = [*(numbers[sym] for sym in (*batch, *channels)), *axes.windows, *units]
+        name = transposed(self.builder, stored.name, stored.order, target)
+        if (len(batch), len(channels)) != (1, 1) or units:
+            dims = [w.size for w in axes.windows.values()]
+            name = self.grids.reshaped(
+                name, [prod(sym.extent for sym in batch), prod(sym.extent for sym in channels), *dims]
+            )
+        for position, window in enumerate(axes.windows.values(), 2):
+            start, stop = window.slice
+            if (start, stop) != (0, window.size) and self._is_needed(window):
+                ends = (self.builder.integers(end) for end in (start, stop, position))
+                name = self.builder.node("Slice", name, *ends)
+        return name
+
+    def _is_needed(self, window: _Window) -> bool:
+        """Whether more windows fit the axis than the result has."""
+        before, after = window.pads
+        reach = window.dilation * (window.kernel.extent - 1) + 1
+        return window.offset > 0 or (window.size + before + after - reach) // window.stride + 1 != window.output.extent
+
+    def _split(
+        self, y: str, batch: Sequence[Sym], channels: Sequence[Sym], outputs: Sequence[Sym], kind: Precision
+    ) -> Grid:
+        axes = (*batch, *channels, *outputs)
+        if (len(batch), len(channels)) != (1, 1):
+            y = self.grids.reshaped(y, [sym.extent for sym in axes])
+        return Grid(y, axes, kind)
+
+
+def product(expr: Expr) -> Apply | None:
+    return expr if isinstance(expr, Apply) and expr.op is MUL else None
+
+

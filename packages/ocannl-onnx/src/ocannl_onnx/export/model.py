@@ -1,0 +1,271 @@
+"""`oc.onnx.export`: tensors, blocks and functions as ONNX models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+import ocannl as oc
+from ocannl.ir.affine import Sym, SymKind
+from ocannl.ir.assign import Assign, Comp, written_nodes
+from ocannl.ir.precision import int64
+from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.core import graph as traversal
+from ocannl.lang.core import nested
+from ocannl.lang.core.random import Keyed
+from ocannl.lang.rewriting.graph import Graph
+from ocannl.lang.rewriting.nodes import name_of, unique_name
+from ocannl.lower.access_modes import static_symbols
+from ocannl_onnx.element_types import element_type_of
+from ocannl_onnx.errors import UnsupportedModel
+from ocannl_onnx.export.finishing import all_values, fold_layouts, unique_names
+from ocannl_onnx.export.graph_builder import GraphBuilder, graph_proto, live_nodes, rename, used_names
+from ocannl_onnx.export.grids import Grid, transposed
+from ocannl_onnx.export.host_functions import HostFunctions
+from ocannl_onnx.export.loads import Stored
+from ocannl_onnx.export.recognized_operators import recognize
+from ocannl_onnx.export.regions import MissingForm, Region
+
+OLDEST_OPSET, DEFAULT_OPSET = 20, 21
+MAX_MESSAGE_BYTES = (1 << 31) - (1 << 20)  # of a message of protobuf; larger models store their data in a second file
+
+
+def export(
+    outputs: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    inputs: Mapping[str, oc.Tensor] | Sequence[oc.Tensor] | None = None,
+    ctx: oc.Context | None = None,
+    opset: int = DEFAULT_OPSET,
+    external_data: bool | None = None,
+) -> onnx.ModelProto:
+    """The model of tensors as a message of ONNX, in inference; written to a file if there is a path.
+
+        oc.onnx.export({"scores": net(x)}, "net.onnx")
+        oc.onnx.export(net, "net.onnx", inputs={"x": oc.placeholder(batch=[1], output=[784])})
+
+    `outputs` are a tensor, tensors by name or in a list, an `oc.graph`, or a block or other function of `inputs`, which
+    are placeholders, by name or named by their labels. Parameters and states have their values in the context `ctx`,
+    by default the default context; those without a value are initialized. Axes are in memory order: batch, output,
+    input. Static symbols are inputs. `opset` is a version of the operators, from 20. `external_data` tells whether the
+    data of parameters are in a second file, `PATH.data`, by default those of models beyond 2 GB.
+
+    Raises: UnsupportedModel, which lists all operations that have no form in ONNX; ArgumentError.
+    """
+    if isinstance(opset, bool) or not isinstance(opset, int):
+        raise oc.ArgumentError(f"`opset` is a version of the operators of ONNX, such as 21, not {opset!r}"[:200])
+    newest = onnx.defs.onnx_opset_version()
+    if not OLDEST_OPSET <= opset <= newest:
+        raise oc.ArgumentError(f"models are exported with opsets from {OLDEST_OPSET} to {newest}, not {opset}")
+    if external_data and path is None:
+        raise oc.ArgumentError("external data are stored beside a file: give its path")
+    with oc.training(False), oc.no_grad():
+        named_inputs = _named_inputs(inputs)
+        results = _named_outputs(outputs, named_inputs)
+        exporter = _Exporter(results, named_inputs, oc.default_context() if ctx is None else ctx)
+        model = exporter.model(opset)
+    if path is None:
+        onnx.checker.check_model(model, full_check=True)
+    else:
+        _write(model, Path(path), external_data)
+    return model
+
+
+def _write(model: onnx.ModelProto, path: Path, external_data: bool | None) -> None:
+    if external_data is None:
+        external_data = sum(len(array.raw_data) for array in model.graph.initializer) > MAX_MESSAGE_BYTES
+    if external_data:
+        data = path.with_name(f"{path.name}.data")
+        data.unlink(missing_ok=True)  # data are appended otherwise
+        onnx.save_model(model, path, save_as_external_data=True, location=data.name)
+        onnx.checker.check_model(os.fspath(path), full_check=True)
+    else:
+        onnx.checker.check_model(model, full_check=True)
+        onnx.save_model(model, path)
+
+
+def _named_inputs(inputs: Any) -> dict[str, oc.Tensor]:
+    if inputs is None:
+        return {}
+    if not isinstance(inputs, Mapping):
+        tensors = [inputs] if isinstance(inputs, oc.Tensor) else list(inputs)
+        taken: set[str] = set()
+        inputs = {unique_name(t.label, taken): t for t in tensors if isinstance(t, oc.Tensor)}
+        if len(inputs) != len(tensors):
+            raise oc.ArgumentError("`inputs` are placeholders: oc.placeholder(...)")
+    for name, t in inputs.items():
+        if not isinstance(name, str) or not name or not isinstance(t, oc.Tensor) or t.node.role is not Role.PLACEHOLDER:
+            raise oc.ArgumentError(f"the input {name!r} is not a placeholder, but {t!r}"[:200])
+    return dict(inputs)
+
+
+def _named_outputs(outputs: Any, inputs: Mapping[str, oc.Tensor]) -> dict[str, oc.Tensor]:
+    if isinstance(outputs, Graph):
+        outputs = outputs.outputs
+    elif not isinstance(outputs, oc.Tensor | Mapping | list | tuple) and callable(outputs):
+        if not inputs:
+            raise oc.ArgumentError("a function of tensors is exported with its operands: inputs=[oc.placeholder(...)]")
+        outputs = outputs(*inputs.values())
+    if isinstance(outputs, Mapping) and all(isinstance(t, oc.Tensor) for t in outputs.values()):
+        named = dict(outputs)
+    else:
+        taken: set[str] = set()
+        tensors = nested.leaves(outputs)
+        named = {unique_name(name_of(t), taken): t for t in tensors if isinstance(t, oc.Tensor)}
+        if len(named) != len(tensors):
+            raise oc.ArgumentError(f"tensors are exported, not {outputs!r}"[:200])
+    if not named or not all(isinstance(name, str) and name for name in named):
+        raise oc.ArgumentError("a model has outputs: tensors, by names that are not empty")
+    return named
+
+
+class _Exporter:
+    """One export: the values of leaves, and the code of the outputs."""
+
+    def __init__(self, outputs: Mapping[str, oc.Tensor], inputs: Mapping[str, oc.Tensor], ctx: oc.Context) -> None:
+        self.outputs, self.ctx = outputs, ctx
+        self.builder = GraphBuilder()
+        self.missing: list[MissingForm] = []
+        self.inputs: dict[str, tuple[int, tuple[int, ...]]] = {}
+        self._names = {t.node: name for name, t in inputs.items()}
+        for name, t in inputs.items():
+            self.inputs[name] = (element_type_of(t.dtype), tuple(t.dims))
+
+    def model(self, opset: int) -> onnx.ModelProto:
+        """Raises: UnsupportedModel."""
+        tensors = traversal.in_execution_order(self.outputs.values())
+        for t in self.outputs.values():
+            self.ctx.init(t)
+        nodes = {t.node: t for t in traversal.everything(self.outputs.values())}
+        values: dict[TNode, Stored] = {}
+        steps: dict[Sym, Grid] = {}
+        region = Region(self.builder, values, steps, HostFunctions(nodes), self.missing)
+        reached = set(tensors)
+        codes = [
+            (t, [*t.value_step(reached)()] if t.application is not None or t.literal is not None else [])
+            for t in tensors
+            if t.literal is None or t in self.outputs.values()
+        ]
+        code = [item for _, items in codes for item in items]
+        for t in tensors:
+            if t.application is None and t.literal is None:
+                values[t.node] = self._leaf(t)
+        self._symbols(code, steps)
+        region.statements.steps.update(steps)
+        self._states(tensors, code)
+        for number, (t, items) in enumerate(codes):
+            following = [item for _, later in codes[number + 1 :] for item in later] if _has_region(items) else []
+            region.run_with(items, following, {t.node for t in self.outputs.values()})
+            if t.node in values:
+                self.builder.label(values[t.node].name, name_of(t))
+        if self.missing:
+            problems = list(dict.fromkeys(self.missing))
+            lines = "\n".join(f"  {problem}" for problem in problems)
+            raise UnsupportedModel(f"the model has operations that have no form in ONNX:\n{lines}", problems)
+        return self._message(values, opset)
+
+    # --- leaves ---
+
+    def _leaf(self, t: oc.Tensor) -> Stored:
+        node = t.node
+        order = tuple(range(len(t.dims)))
+        if node.role is Role.PLACEHOLDER:
+            if node not in self._names:
+                name = unique_name(t.label, set(self.inputs))
+                self._names[node] = name
+                self.inputs[name] = (element_type_of(t.dtype), tuple(t.dims))
+            return Stored(self._names[node], order)
+        if isinstance(node.contents, Keyed) and node.role is Role.DATA:
+            self.missing.append(MissingForm(t.label, "random numbers of another generator would differ"))
+            array = np.zeros(node.dims, node.precision.numpy)
+        elif node.role is Role.DATA and node.contents is not None:
+            array = node.contents.array(node.dims, node.precision, 0)
+        else:
+            array = self.ctx.get(t)
+        if node.role is Role.DATA:
+            name = self.builder.constant(array)
+        else:
+            name = self.builder.fresh("parameter")
+            self.builder.constants.arrays[name] = np.array(array, node.precision.numpy).reshape(node.dims)
+        self.builder.label(name, name_of(t))
+        return Stored(name, order)
+
+    def _symbols(self, code: Sequence[Comp], steps: dict[Sym, Grid]) -> None:
+        """Static symbols are inputs without axes."""
+        for item in code:
+            for sym in static_symbols(item):
+                if sym.kind is SymKind.STATIC and sym not in steps:
+                    name = unique_name(sym.name, set(self.inputs))
+                    self.inputs[name] = (onnx.TensorProto.INT64, ())
+                    steps[sym] = Grid(name, (), int64)
+
+    def _states(self, tensors: Iterable[oc.Tensor], code: Iterable[Comp]) -> None:
+        written = {node for item in code for node in written_nodes(item)}
+        for t in tensors:
+            if t.node.role is Role.STATE and t.node in written:
+                self.missing.append(MissingForm(name_of(t), "a state that is updated in inference"))
+
+    # --- the message ---
+
+    def _message(self, values: Mapping[TNode, Stored], opset: int) -> onnx.ModelProto:
+        builder, results = self.builder, []
+        for name, t in self.outputs.items():
+            stored = values[t.node]
+            value = transposed(builder, stored.name, stored.order, range(len(stored.order)))
+            results.append((builder.nodes_of("Identity", [value], 1)[0], name, t))
+        names = [value for value, _, _ in results]
+        nodes = fold_layouts(builder, live_nodes(builder.nodes, names))
+        nodes = recognize(builder, nodes, names, opset)
+        nodes = live_nodes(_without_identities(nodes, set(names), set(self.inputs), builder), names)
+        used = used_names(nodes)
+        renamed = {value: name for value, name, _ in results}
+        for value, name in renamed.items():
+            builder.labels[value] = name
+        constants = [name for name in builder.constants.arrays if name in used]
+        taken = {*self.inputs, *renamed.values()}
+        rest = (value for value in (*constants, *all_values(nodes)) if value not in renamed)
+        renamed |= unique_names(builder, rest, taken)
+        rename(nodes, renamed)
+        graph = graph_proto(
+            next(iter(self.outputs)),
+            nodes,
+            [(name, *declared) for name, declared in self.inputs.items()],
+            [(name, element_type_of(t.dtype), tuple(t.dims)) for _, name, t in results],
+            {renamed[name]: builder.constants.arrays[name] for name in constants},
+        )
+        imports = [helper.make_opsetid("", opset)]
+        version = helper.find_min_ir_version_for(imports, ignore_unknown=True)
+        return helper.make_model(
+            graph, opset_imports=imports, ir_version=version, producer_name="ocannl", producer_version=oc.__version__
+        )
+
+
+def _has_region(items: Iterable[Comp]) -> bool:
+    return any(not isinstance(item, Assign) for item in items)
+
+
+def _without_identities(
+    nodes: list[Any], outputs: set[str], inputs: set[str], builder: GraphBuilder
+) -> list[Any]:
+    """The nodes, with outputs computed in place: an output is a copy only of an input, a constant or another output."""
+    by_output = {name: node for node in nodes for name in node.outputs}
+    moved: dict[str, str] = {}
+    kept = []
+    for node in nodes:
+        if node.operator == "Identity" and node.outputs[0] in outputs:
+            source = node.inputs[0]
+            if source in by_output and source not in moved and source not in outputs:
+                moved[source] = node.outputs[0]
+                continue
+        kept.append(node)
+    rename(kept, moved)
+    return kept
+
+
+Function = Callable[..., Any]
