@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import Apply, Const, Expr, Load, When
 from ocannl.ir.ops import ADD, MAX, MUL, Op
 from ocannl.ir.precision import Precision, float32, float64, int32, int64
 from ocannl_onnx.export.grids import Grid, Grids, transposed
-from ocannl_onnx.export.loads import Scope, Stored
+from ocannl_onnx.export.loads import Scope, Stored, radix
 
 MATMUL_TYPES = (float32, float64, int32, int64)
 
@@ -29,8 +31,8 @@ def sum_of_products(grids: Grids, left: Grid, right: Grid, kept: Collection[Sym]
     terms = [sym for sym in left.axes if sym in right.axes and sym not in kept]
     if not terms:
         return grids.elementwise("Mul", [left, right], kind)
-    if prod(left.dims) < prod(right.dims):
-        left, right = right, left
+    if _weight(grids, left) < _weight(grids, right):
+        left, right = right, left  # parameters are the second operand
     batch = [sym for sym in left.axes if sym in right.axes and sym in kept]
     rows = [sym for sym in left.axes if sym not in right.axes]
     columns = [sym for sym in right.axes if sym not in left.axes]
@@ -50,6 +52,10 @@ def sum_of_products(grids: Grids, left: Grid, right: Grid, kept: Collection[Sym]
     if row_dims != sizes[1] or len(columns) != 1:
         result = grids.reshaped(result, [*sizes[0], *sizes[1], *sizes[3]])
     return Grid(result, (*batch, *rows, *columns), kind)
+
+
+def _weight(grids: Grids, grid: Grid) -> tuple[bool, int]:
+    return grids.builder.array_of(grid.name) is None, prod(grid.dims)
 
 
 REDUCTIONS = {"add": "ReduceSum", "max": "ReduceMax", "min": "ReduceMin", "mul": "ReduceProd"}
@@ -104,10 +110,10 @@ class _Operand:
     def dims(self) -> tuple[int, ...]:
         return self.load.ref.buf.shape
 
-    def direct(self, axis: int) -> Sym | None:
-        """The loop over all cells of an axis."""
-        sym = self.load.ref.indices[axis].only_sym
-        return sym if sym is not None and sym.lo == 0 and sym.extent == self.dims[axis] else None
+    def direct(self, axis: int) -> tuple[Sym, ...] | None:
+        """The loops over all cells of an axis, in order."""
+        digits = radix(self.load.ref.indices[axis], self.dims[axis])
+        return None if digits is None else tuple(digits)
 
 
 def _operand(expr: Expr) -> _Operand | None:
@@ -133,24 +139,38 @@ def _window(index: Affine, size: int, kept: Collection[Sym]) -> _Window | None:
 class _WindowedAxes:
     """The axes of an operand by their role: loops over all cells of axes, and windows; each with the number of the axis."""
 
-    direct: dict[int, Sym]
+    direct: dict[int, tuple[Sym, ...]]
     windows: dict[int, _Window]
 
     @staticmethod
     def of(operand: _Operand, kept: Collection[Sym], scope: Scope) -> _WindowedAxes | None:
-        direct: dict[int, Sym] = {}
+        direct: dict[int, tuple[Sym, ...]] = {}
         windows: dict[int, _Window] = {}
         for axis, (index, size) in enumerate(zip(operand.load.ref.indices, operand.dims, strict=True)):
             if not scope.is_static(index):
                 return None
-            if (sym := operand.direct(axis)) is not None:
-                direct[axis] = sym
+            if (loops := operand.direct(axis)) is not None:
+                direct[axis] = loops
             elif (window := _window(index, size, kept)) is not None:
                 windows[axis] = window
-            elif not (not index.terms and size == 1 and index.const == 0):
+            else:
                 return None
-        syms = [*direct.values(), *(s for w in windows.values() for s in (w.output, w.kernel))]
+        syms = [*(sym for loops in direct.values() for sym in loops), *(s for w in windows.values() for s in (w.output, w.kernel))]
         return _WindowedAxes(direct, windows) if windows and len(set(syms)) == len(syms) else None
+
+    @property
+    def loops(self) -> list[Sym]:
+        """The loops over all cells of axes, in order."""
+        return [sym for loops in self.direct.values() for sym in loops]
+
+    def in_order(self, loops: Sequence[Sym]) -> list[int] | None:
+        """The axes whose loops are these, in this order; None if an axis has loops in between."""
+        axes: list[int] = []
+        for sym in loops:
+            axis = next(axis for axis, own in self.direct.items() if sym in own)
+            if axis not in axes:
+                axes.append(axis)
+        return axes if [sym for axis in axes for sym in self.direct[axis]] == list(loops) else None
 
 
 class Windows:
@@ -178,7 +198,7 @@ class Windows:
     def _convolution(self, image: _Operand, axes: _WindowedAxes, weights: Grid, kept: Collection[Sym]) -> Grid | None:
         windows = list(axes.windows.values())
         kernels, outputs = [w.kernel for w in windows], [w.output for w in windows]
-        channels = list(axes.direct.values())
+        channels = axes.loops
         if not set(kernels) <= set(weights.axes) or not set(outputs).isdisjoint(weights.axes):
             return None
         batch = [sym for sym in channels if sym in kept and sym not in weights.axes]
@@ -191,13 +211,15 @@ class Windows:
         if 0 in (group, depth, width, prod(sym.extent for sym in batch)):
             return None
         x = self._image(image, axes, batch, [*groups, *terms])
+        if x is None:
+            return None
         order = [*groups, *features, *terms, *kernels]
         w = self.grids.transposed(weights, order).name
         if (len(groups) + len(features), len(terms)) != (1, 1):
             w = self.grids.reshaped(w, [group * width, depth, *(sym.extent for sym in kernels)])
-        pads = [w.pads[end] for end in (0, 1) for w in windows]
+        pads = _pads(windows)
         options: dict[str, Any] = {"group": group} if group > 1 else {}
-        if any(pads):
+        if pads:
             options["pads"] = pads
         y = self.builder.node(
             "Conv", x, w, kernel_shape=[sym.extent for sym in kernels], strides=[w.stride for w in windows],
@@ -211,21 +233,27 @@ class Windows:
         if image is None or op not in (MAX, ADD) or image.load.ref.buf.precision is not float32:
             return None
         axes = _WindowedAxes.of(image, kept, scope)
-        if axes is None or len(axes.windows) > 3 or not set(axes.direct.values()) <= set(kept):
+        if axes is None or len(axes.windows) > 3 or not set(axes.loops) <= set(kept):
             return None
         if image.outside is not None and image.outside != {MAX: float("-inf"), ADD: 0.0}[op]:
             return None
         windows = list(axes.windows.values())
         kernel = [w.kernel.extent for w in windows]
-        pads = [w.pads[end] for end in (0, 1) for w in windows]
+        pads = _pads(windows) or [0] * 2 * len(windows)
         if any(pad >= size for pad, size in zip(pads, kernel * 2, strict=True)) or 0 in image.dims:
             return None  # a window outside of the image
         if op is ADD and any(w.dilation != 1 for w in windows):
             return None
-        loops = list(axes.direct.values())
-        batch, channels = loops[:1], loops[1:]
+        batch, channels = axes.loops[:1], axes.loops[1:]
         x = self._image(image, axes, batch, channels)
-        options: dict[str, Any] = {"kernel_shape": kernel, "strides": [w.stride for w in windows], "pads": pads}
+        if x is None:
+            return None
+        options: dict[str, Any] = {"kernel_shape": kernel, "strides": [w.stride for w in windows]}
+        if any(pads) and pads[: len(windows)] == pads[len(windows) :]:
+            options["pads"] = pads
+        elif any(pads):  # runtimes, such as the reference evaluator of ONNX, differ in unequal padding
+            ends = self.builder.integers(0, 0, *pads[: len(windows)], 0, 0, *pads[len(windows) :])
+            x = self.builder.node("Pad", x, ends, self.builder.constant(np.float32(image.outside or 0)))
         if op is MAX:
             y = self.builder.node("MaxPool", x, dilations=[w.dilation for w in windows], **options)
         else:
@@ -235,14 +263,18 @@ class Windows:
             return grid
         return self.grids.elementwise("Mul", [grid, self.grids.constant(prod(kernel), (), float32)], float32)
 
-    def _image(self, image: _Operand, axes: _WindowedAxes, batch: Sequence[Sym], channels: Sequence[Sym]) -> str:
-        """The operand with one axis of the batch, one of channels, and those of windows, cut to the cells that count."""
+    def _image(
+        self, image: _Operand, axes: _WindowedAxes, batch: Sequence[Sym], channels: Sequence[Sym]
+    ) -> str | None:
+        """The operand with one axis of the batch, one of channels, and those of windows, cut to the cells that count;
+        None if an axis has loops of both."""
         stored = self._stored(image.load)
-        numbers = {sym: axis for axis, sym in axes.direct.items()}
-        units = [n for n in range(len(image.dims)) if n not in axes.direct and n not in axes.windows]
-        target = [*(numbers[sym] for sym in (*batch, *channels)), *axes.windows, *units]
-        name = transposed(self.builder, stored.name, stored.order, target)
-        if (len(batch), len(channels)) != (1, 1) or units:
+        first, second = axes.in_order(batch), axes.in_order(channels)
+        if first is None or second is None:
+            return None
+        units = [axis for axis, loops in axes.direct.items() if not loops]
+        name = transposed(self.builder, stored.name, stored.order, [*first, *second, *axes.windows, *units])
+        if (len(first), len(second)) != (1, 1) or units:
             dims = [w.size for w in axes.windows.values()]
             name = self.grids.reshaped(
                 name, [prod(sym.extent for sym in batch), prod(sym.extent for sym in channels), *dims]
@@ -264,9 +296,22 @@ class Windows:
         self, y: str, batch: Sequence[Sym], channels: Sequence[Sym], outputs: Sequence[Sym], kind: Precision
     ) -> Grid:
         axes = (*batch, *channels, *outputs)
+        sizes = [[sym.extent for sym in loops] for loops in (batch, channels, outputs)]
+        self.builder.dims[y] = (prod(sizes[0]), prod(sizes[1]), *sizes[2])
         if (len(batch), len(channels)) != (1, 1):
             y = self.grids.reshaped(y, [sym.extent for sym in axes])
         return Grid(y, axes, kind)
+
+
+def _pads(windows: Sequence[_Window]) -> list[int]:
+    """The padding before and after each axis: equal, if this adds no window. Empty if there is none."""
+    before, after = [w.pads[0] for w in windows], [w.pads[1] for w in windows]
+    for n, w in enumerate(windows):
+        if before[n] > after[n] and w.size + 2 * before[n] - w.dilation * (w.kernel.extent - 1) - 1 < (
+            w.stride * w.output.extent
+        ):
+            after[n] = before[n]
+    return [*before, *after] if any(before) or any(after) else []
 
 
 def product(expr: Expr) -> Apply | None:

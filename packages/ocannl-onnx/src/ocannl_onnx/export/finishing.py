@@ -31,7 +31,8 @@ def fold_layouts(builder: GraphBuilder, nodes: list[Node]) -> list[Node]:
         if (readers[node.inputs[0]] > 1 or node.inputs[0] in in_bodies) and source.size > MAX_COPIED_CELLS:
             kept.append(node)
             continue
-        arrays[node.outputs[0]] = np.ascontiguousarray(function(source, *others, **node.attributes))
+        result = function(source, *others, **node.attributes)
+        arrays[node.outputs[0]] = np.ascontiguousarray(result).reshape(result.shape)
         if node.inputs[0] in labels:
             name = labels[node.inputs[0]]
             labels[node.outputs[0]] = name

@@ -60,6 +60,9 @@ class GraphBuilder:
         self.labels: dict[str, str] = {} if parent is None else parent.labels
         self.widened: dict[tuple[str, Any], str] = {} if parent is None else dict(parent.widened)
         """Of the values that are converted from a narrower type: the values in this type."""
+        self.dims: dict[str, tuple[int, ...]] = {} if parent is None else dict(parent.dims)
+        """The sizes of values, as far as known."""
+        self.reshaped_from: dict[str, str] = {} if parent is None else dict(parent.reshaped_from)
         self._numbers: Iterator[int] = count() if parent is None else parent._numbers
         self._known: dict[tuple[Any, ...], str] = {}
 

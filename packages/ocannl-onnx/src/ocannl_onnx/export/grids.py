@@ -161,6 +161,16 @@ def transposed(builder: GraphBuilder, name: str, source: Sequence[Any], target: 
 
 
 def reshaped(builder: GraphBuilder, name: str, dims: Sequence[int]) -> str:
+    """An array with other axes; of an array that was reshaped before, it is the original that is reshaped."""
+    origin = builder.reshaped_from.get(name, name)
+    if builder.dims.get(origin) == tuple(dims):
+        return origin
+    result = _reshape(builder, origin, dims)
+    builder.reshaped_from[result] = origin
+    return result
+
+
+def _reshape(builder: GraphBuilder, name: str, dims: Sequence[int]) -> str:
     attributes = {"allowzero": 1} if 0 in dims else {}
     return builder.node("Reshape", name, builder.integers(*dims), **attributes)
 

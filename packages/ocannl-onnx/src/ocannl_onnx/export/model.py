@@ -131,7 +131,7 @@ class _Exporter:
     def __init__(self, outputs: Mapping[str, oc.Tensor], inputs: Mapping[str, oc.Tensor], ctx: oc.Context) -> None:
         self.outputs, self.ctx = outputs, ctx
         self.builder = GraphBuilder()
-        self.missing: list[MissingForm] = []
+        self.missing: dict[str, MissingForm] = {}
         self.inputs: dict[str, tuple[int, tuple[int, ...]]] = {}
         self._names = {t.node: name for name, t in inputs.items()}
         for name, t in inputs.items():
@@ -158,16 +158,12 @@ class _Exporter:
                 values[t.node] = self._leaf(t)
         self._symbols(code, steps)
         region.statements.steps.update(steps)
-        self._states(tensors, code)
+        self._states(tensors, code, values)
         for number, (t, items) in enumerate(codes):
             following = [item for _, later in codes[number + 1 :] for item in later] if _has_region(items) else []
             region.run_with(items, following, {t.node for t in self.outputs.values()})
             if t.node in values:
                 self.builder.label(values[t.node].name, name_of(t))
-        if self.missing:
-            problems = list(dict.fromkeys(self.missing))
-            lines = "\n".join(f"  {problem}" for problem in problems)
-            raise UnsupportedModel(f"the model has operations that have no form in ONNX:\n{lines}", problems)
         return self._message(values, opset)
 
     # --- leaves ---
@@ -182,9 +178,8 @@ class _Exporter:
                 self.inputs[name] = (element_type_of(t.dtype), tuple(t.dims))
             return Stored(self._names[node], order)
         if isinstance(node.contents, Keyed) and node.role is Role.DATA:
-            self.missing.append(MissingForm(t.label, "random numbers of another generator would differ"))
-            array = np.zeros(node.dims, node.precision.numpy)
-        elif node.role is Role.DATA and node.contents is not None:
+            return self._missing(t, "random numbers, which other generators do not draw")
+        if node.role is Role.DATA and node.contents is not None:
             array = node.contents.array(node.dims, node.precision, 0)
         else:
             array = self.ctx.get(t)
@@ -205,11 +200,16 @@ class _Exporter:
                     self.inputs[name] = (onnx.TensorProto.INT64, ())
                     steps[sym] = Grid(name, (), int64)
 
-    def _states(self, tensors: Iterable[oc.Tensor], code: Iterable[Comp]) -> None:
+    def _states(self, tensors: Iterable[oc.Tensor], code: Iterable[Comp], values: dict[TNode, Stored]) -> None:
         written = {node for item in code for node in written_nodes(item)}
         for t in tensors:
             if t.node.role is Role.STATE and t.node in written:
-                self.missing.append(MissingForm(name_of(t), "a state that is updated in inference"))
+                values[t.node] = self._missing(t, "a state that is updated in inference")
+
+    def _missing(self, t: oc.Tensor, reason: str) -> Stored:
+        value = self.builder.fresh("missing")
+        self.missing[value] = MissingForm(name_of(t), reason)
+        return Stored(value, tuple(range(len(t.dims))))
 
     # --- the message ---
 
@@ -224,6 +224,9 @@ class _Exporter:
         nodes = recognize(builder, nodes, names, opset)
         nodes = live_nodes(_without_identities(nodes, set(names), set(self.inputs), builder), names)
         used = used_names(nodes)
+        if problems := list(dict.fromkeys(reason for value, reason in self.missing.items() if value in used)):
+            lines = "\n".join(f"  {problem}" for problem in problems)
+            raise UnsupportedModel(f"the model has operations that have no form in ONNX:\n{lines}", problems)
         renamed = {value: name for value, name, _ in results}
         for value, name in renamed.items():
             builder.labels[value] = name

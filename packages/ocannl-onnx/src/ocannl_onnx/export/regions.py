@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from ocannl.ir import assign as comp
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Assign, Comp, Conditional, LabeledBlock, Loop, Read, Seq, written_nodes
+from ocannl.ir.assign import Assign, Comp, Conditional, LabeledBlock, Loop, Read, Seq, statements, written_nodes
 from ocannl.ir.host_call import HostCall
 from ocannl.ir.precision import int64
 from ocannl.ir.tnode import TNode
@@ -37,7 +37,8 @@ class MissingForm:
 
 
 class Region:
-    """Writes the graph of one computation. Statements without a form are recorded in `missing`."""
+    """Writes the graph of one computation. Results of statements without a form are values that no node computes, with
+    the reasons in `missing`."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class Region:
         values: dict[TNode, Stored],
         steps: Mapping[Sym, Grid],
         host_function: HostFunction,
-        missing: list[MissingForm],
+        missing: dict[str, MissingForm],
     ) -> None:
         self.builder = builder
         self.statements = Statements(builder, values, steps)
@@ -82,9 +83,10 @@ class Region:
     def _give_up(self, item: Comp, reason: str) -> None:
         nodes = list(dict.fromkeys(written_nodes(item)))
         label = item.origin.label if isinstance(item, Assign) else nodes[0].label if nodes else "code"
-        self.missing.append(MissingForm(label or nodes[0].label, reason))
         for node in nodes:
-            self.values[node] = self._zeros(node)
+            value = self.builder.fresh("missing")
+            self.missing[value] = MissingForm(label or node.label, reason)
+            self.values[node] = _in_order(value, node)
 
     def _number(self, value: int) -> Grid:
         return self.statements.grids.constant(np.array(value), (), int64)
@@ -127,9 +129,11 @@ class Region:
         condition: comp.Value | None = None
         if len(items) == 1 and isinstance(items[0], Conditional) and isinstance(items[0].condition, Read):
             condition, items = items[0].condition, flat([items[0].body])
-        read = exposed(items)
-        stacked = {} if condition is not None else _stacked_nodes(items, code.sym, read)
+        used = _read_nodes(items) | live | ({condition.node} if isinstance(condition, Read) else set())
+        items = [item for item in items if not (isinstance(item, Assign) and item.lhs not in used)]
+        stacked = {} if condition is not None else _stacked_nodes(items, code.sym)
         items = [item for item in items if not (isinstance(item, Assign) and item.lhs in stacked)]
+        read = exposed(items)
         carried = [
             node
             for node in dict.fromkeys(node for item in items for node in written_nodes(item))
@@ -158,9 +162,12 @@ class Region:
         names = self.builder.nodes_of("Loop", before, len(carried) + len(rows), body=graph)
         self.values.update((node, _in_order(name, node)) for node, name in zip(carried, names, strict=False))
         for (node, row), name in zip(stacked.items(), names[len(carried) :], strict=True):
+            # the reference evaluator of ONNX concatenates what it should stack
+            rest = [axis for axis in range(len(node.dims)) if axis != row.axis]
+            dims = [node.dims[axis] for axis in (row.axis, *rest)]
+            name = self.builder.node("Reshape", name, self.builder.integers(*dims))
             if row.is_reversed:
                 name = self.builder.node("Slice", name, *(self.builder.integers(n) for n in (-1, -(1 << 31), 0, -1)))
-            rest = [axis for axis in range(len(node.dims)) if axis != row.axis]
             self.values[node] = Stored(name, (row.axis, *rest))
 
     def _offset(self, body: GraphBuilder, step: Grid, sym: Sym) -> Grid:
@@ -178,8 +185,24 @@ class _Row:
     is_reversed: bool
 
 
-def _stacked_nodes(items: Sequence[Comp], sym: Sym, read: set[TNode]) -> dict[TNode, _Row]:
+def _read_nodes(items: Sequence[Comp]) -> set[TNode]:
+    """The nodes that occur in values, conditions and arguments of host calls."""
+    found: set[TNode] = set()
+    for item in (statement for item in items for statement in statements(item)):
+        match item:
+            case Assign(lhs, accum, pieces=pieces):
+                found.update(read.node for piece in pieces for read in piece.reads)
+                found.update([lhs] if accum is not None else [])
+            case Conditional(condition):
+                found.update(read.node for read in comp.reads(condition))
+            case HostCall():
+                found.update(item.read)
+    return found
+
+
+def _stacked_nodes(items: Sequence[Comp], sym: Sym) -> dict[TNode, _Row]:
     """The nodes of which each step of a loop stores one part, a node as a whole, along one axis."""
+    read = _read_nodes(items)
     writes: dict[TNode, list[Comp]] = {}
     for item in items:
         for node in written_nodes(item):

@@ -51,13 +51,15 @@ class Statements:
         lhs, op = assign.lhs, assign.accum
         if not assign.clear and (op is not None or any(piece.mask for piece in pieces)):
             return None
+        if any(piece.is_computed for piece in pieces):
+            return None
         grids = [piece.from_neutral(piece.contribution()) for piece in pieces]
         indices = [piece.indices for piece in pieces]
         if len(pieces) > 1:
             return self.stores.concatenated(grids, indices, lhs.dims)
         for piece, grid in zip(pieces, grids, strict=True):
             stored = self.stores.direct(grid, piece.indices, lhs.dims)
-            if stored is None and assign.clear and not piece.is_computed:
+            if stored is None and assign.clear:
                 stored = self.stores.padded(grid, piece.indices, lhs.dims, piece.neutral, kind)
             return stored
         return None
