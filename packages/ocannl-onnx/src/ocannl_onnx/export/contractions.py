@@ -36,6 +36,8 @@ def sum_of_products(grids: Grids, left: Grid, right: Grid, kept: Collection[Sym]
     batch = [sym for sym in left.axes if sym in right.axes and sym in kept]
     rows = [sym for sym in left.axes if sym not in right.axes]
     columns = [sym for sym in right.axes if sym not in left.axes]
+    if not rows and not columns and batch:
+        return reduced(grids, grids.elementwise("Mul", [left, right], kind), terms, ADD)
     if not rows and columns:
         left, right, rows, columns = right, left, columns, rows
     terms = [sym for sym in left.axes if sym in terms]
@@ -67,6 +69,7 @@ def reduced(grids: Grids, grid: Grid, loops: Sequence[Sym], op: Op) -> Grid:
         return grid
     axes = grids.builder.integers(*(n for n, sym in enumerate(grid.axes) if sym in loops))
     name = grids.builder.node(REDUCTIONS[op.name], grid.name, axes, keepdims=0)
+    grids.builder.terms[name] = prod(sym.extent for sym in loops)
     return Grid(name, tuple(sym for sym in grid.axes if sym not in loops), grid.kind)
 
 
@@ -125,13 +128,15 @@ def _operand(expr: Expr) -> _Operand | None:
     return None
 
 
-def _window(index: Affine, size: int, kept: Collection[Sym]) -> _Window | None:
-    if len(index.terms) != 2 or any(sym.lo or not sym.extent for sym in index.syms) or min(c for c, _ in index.terms) < 1:
+def _window(index: Affine, size: int, outputs: Collection[Sym], kernels: Collection[Sym]) -> _Window | None:
+    """The window of a loop over outputs and one over kernels; of the latter there may be none."""
+    if any(sym.lo or not sym.extent for sym in index.syms) or min((coef for coef, _ in index.terms), default=0) < 1:
         return None
-    outputs = [(coef, sym) for coef, sym in index.terms if sym in kept]
-    if len(outputs) != 1:
+    first = [(coef, sym) for coef, sym in index.terms if sym in outputs]
+    second = [(coef, sym) for coef, sym in index.terms if sym in kernels]
+    if len(first) != 1 or len(first) + len(second) != len(index.terms) or len(second) > 1:
         return None
-    (stride, output), (dilation, kernel) = outputs[0], next(term for term in index.terms if term[1] not in kept)
+    (stride, output), (dilation, kernel) = first[0], second[0] if second else (1, Sym("unit", 0, 0))
     return _Window(output, kernel, stride, dilation, index.const, size)
 
 
@@ -143,16 +148,21 @@ class _WindowedAxes:
     windows: dict[int, _Window]
 
     @staticmethod
-    def of(operand: _Operand, kept: Collection[Sym], scope: Scope) -> _WindowedAxes | None:
+    def of(
+        operand: _Operand, outputs: Collection[Sym], kernels: Collection[Sym], scope: Scope, unit: Collection[int] = ()
+    ) -> _WindowedAxes | None:
+        """Windows of loops over `outputs` and `kernels`; the axes `unit` are windows of one cell."""
         direct: dict[int, tuple[Sym, ...]] = {}
         windows: dict[int, _Window] = {}
         for axis, (index, size) in enumerate(zip(operand.load.ref.indices, operand.dims, strict=True)):
             if not scope.is_static(index):
                 return None
-            if (loops := operand.direct(axis)) is not None:
-                direct[axis] = loops
-            elif (window := _window(index, size, kept)) is not None:
+            loops, window = operand.direct(axis), _window(index, size, outputs, kernels)
+            is_unit = window is not None and len(index.terms) == 1 and loops is not None
+            if window is not None and (not is_unit or axis in unit):
                 windows[axis] = window
+            elif loops is not None:
+                direct[axis] = loops
             else:
                 return None
         syms = [*(sym for loops in direct.values() for sym in loops), *(s for w in windows.values() for s in (w.output, w.kernel))]
@@ -187,19 +197,34 @@ class Windows:
             image = _operand(first)
             if expr.precision is not float32 or image is None or image.load.ref.buf.precision is not float32:
                 continue
-            axes = _WindowedAxes.of(image, kept, scope)
+            weights = load(second)
+            outputs = [sym for sym in kept if sym not in weights.axes]
+            kernels = [sym for sym in weights.axes if sym not in kept]
+            unit = self._spatial_axes(image, kernels)
+            axes = _WindowedAxes.of(image, outputs, kernels, scope, unit)
             if axes is not None and len(axes.windows) <= 3 and not image.outside:
-                weights = load(second)
                 result = self._convolution(image, axes, weights, kept)
                 if result is not None:
                     return result
         return None
 
+    def _is_constant(self, image: _Operand) -> bool:
+        return self.builder.array_of(self._stored(image.load).name) is not None
+
+    def _spatial_axes(self, image: _Operand, terms: Collection[Sym]) -> list[int]:
+        """The axes behind that of the channels, if the array is stored as convolutions leave it."""
+        order = self._stored(image.load).order
+        channels = [axis for axis in order if set(image.direct(axis) or ()) & set(terms)]
+        if len(channels) != 1 or len(order) < 3:
+            return []
+        return list(order[order.index(channels[0]) + 1 :])
+
     def _convolution(self, image: _Operand, axes: _WindowedAxes, weights: Grid, kept: Collection[Sym]) -> Grid | None:
         windows = list(axes.windows.values())
         kernels, outputs = [w.kernel for w in windows], [w.output for w in windows]
         channels = axes.loops
-        if not set(kernels) <= set(weights.axes) or not set(outputs).isdisjoint(weights.axes):
+        units = [sym for sym in kernels if sym not in weights.axes]
+        if any(sym.extent != 1 for sym in units) or not set(outputs).isdisjoint(weights.axes):
             return None
         batch = [sym for sym in channels if sym in kept and sym not in weights.axes]
         groups = [sym for sym in channels if sym in kept and sym in weights.axes]
@@ -210,12 +235,15 @@ class Windows:
         group, depth, width = (prod(sym.extent for sym in syms) for syms in (groups, terms, features))
         if 0 in (group, depth, width, prod(sym.extent for sym in batch)):
             return None
+        is_matrix_product = all(w.kernel.extent == w.stride == 1 for w in windows)
+        if is_matrix_product and (groups or not batch or self._is_constant(image)):
+            return None
         x = self._image(image, axes, batch, [*groups, *terms])
         if x is None:
             return None
-        order = [*groups, *features, *terms, *kernels]
+        order = [*groups, *features, *terms, *(sym for sym in kernels if sym not in units)]
         w = self.grids.transposed(weights, order).name
-        if (len(groups) + len(features), len(terms)) != (1, 1):
+        if (len(groups) + len(features), len(terms)) != (1, 1) or units:
             w = self.grids.reshaped(w, [group * width, depth, *(sym.extent for sym in kernels)])
         pads = _pads(windows)
         options: dict[str, Any] = {"group": group} if group > 1 else {}
@@ -232,7 +260,8 @@ class Windows:
         image = _operand(expr)
         if image is None or op not in (MAX, ADD) or image.load.ref.buf.precision is not float32:
             return None
-        axes = _WindowedAxes.of(image, kept, scope)
+        loops = {sym for index in image.load.ref.indices for sym in index.syms}
+        axes = _WindowedAxes.of(image, kept, [sym for sym in loops if sym not in kept], scope)
         if axes is None or len(axes.windows) > 3 or not set(axes.loops) <= set(kept):
             return None
         if image.outside is not None and image.outside != {MAX: float("-inf"), ADD: 0.0}[op]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl_onnx.export.graph_builder import Array, Body, GraphBuilder, Node, used_names
+from ocannl_onnx.export.graph_builder import Array, Body, GraphBuilder, Node
 
 MAX_COPIED_CELLS = 1 << 16
 """Of a constant that is stored in several layouts."""
@@ -16,26 +16,40 @@ MAX_COPIED_CELLS = 1 << 16
 
 def fold_layouts(builder: GraphBuilder, nodes: list[Node]) -> list[Node]:
     """Stores constants in the layout that their readers need, if they are read in no other or are small."""
+    return _folded(builder, nodes, _readers(nodes))
+
+
+def _readers(nodes: Iterable[Node]) -> Counter[str]:
+    """How often values are read, also in bodies."""
+    readers: Counter[str] = Counter()
+    for node in nodes:
+        readers.update(node.inputs)
+        for body in node.attributes.values():
+            if isinstance(body, Body):
+                readers += _readers(body.nodes)
+    return readers
+
+
+def _folded(builder: GraphBuilder, nodes: list[Node], readers: Counter[str]) -> list[Node]:
     arrays, labels = builder.constants.arrays, builder.labels
-    readers = Counter(name for node in nodes for name in node.inputs)
-    in_bodies = {name for node in nodes if any(isinstance(v, Body) for v in node.attributes.values())
-                 for name in used_names([node])}  # fmt: skip
     kept = []
     for node in nodes:
+        for body in node.attributes.values():
+            if isinstance(body, Body):
+                body.nodes = _folded(builder, body.nodes, readers)
         source = arrays.get(node.inputs[0]) if node.inputs else None
         function = _FUNCTIONS.get(node.operator)
-        others = [arrays.get(name) for name in node.inputs[1:]]
-        if source is None or function is None or any(array is None for array in others):
+        rest = [arrays.get(name) for name in node.inputs[1:]]
+        if source is None or function is None or any(array is None for array in rest):
             kept.append(node)
             continue
-        if (readers[node.inputs[0]] > 1 or node.inputs[0] in in_bodies) and source.size > MAX_COPIED_CELLS:
+        if readers[node.inputs[0]] > 1 and source.size > MAX_COPIED_CELLS:
             kept.append(node)
             continue
-        result = function(source, *others, **node.attributes)
+        result = function(source, *rest, **node.attributes)
         arrays[node.outputs[0]] = np.ascontiguousarray(result).reshape(result.shape)
         if node.inputs[0] in labels:
-            name = labels[node.inputs[0]]
-            labels[node.outputs[0]] = name
+            labels[node.outputs[0]] = labels[node.inputs[0]]
     return kept
 
 

@@ -62,6 +62,8 @@ class GraphBuilder:
         """Of the values that are converted from a narrower type: the values in this type."""
         self.dims: dict[str, tuple[int, ...]] = {} if parent is None else dict(parent.dims)
         """The sizes of values, as far as known."""
+        self.terms: dict[str, int] = {} if parent is None else parent.terms
+        """The number of terms of sums."""
         self.reshaped_from: dict[str, str] = {} if parent is None else dict(parent.reshaped_from)
         self._numbers: Iterator[int] = count() if parent is None else parent._numbers
         self._known: dict[tuple[Any, ...], str] = {}

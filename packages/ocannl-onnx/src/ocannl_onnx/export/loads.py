@@ -21,10 +21,12 @@ from ocannl_onnx.export.grids import Array, Grid, Grids, carrier, common_axes, r
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The value of a node: axis n of the array `name`, of the type of the node, is its axis `order[n]`."""
+    """The value of a node: axis n of the array `name`, of the type of the node, is its axis `order[n]`. `inner` is the
+    value without axes of size 1, if it was computed before these were inserted."""
 
     name: str
     order: tuple[int, ...]
+    inner: Stored | None = None
 
 
 @dataclass(slots=True)
@@ -95,15 +97,20 @@ class _Reader:
 
     def read(self, stored: Stored) -> Grid:
         grids = self.loads.grids
+        if stored.inner is not None:
+            units = set(stored.order) - set(stored.inner.order)
+            if all(self.indices[n] == Affine() for n in units):
+                stored = stored.inner
         name = grids.from_storage(stored.name, self.kind)
         self.layout = list(stored.order)
         axes = [self.scope.axes_of(index) for index in self.indices]
+        absent = set(range(len(axes))) - set(stored.order)
         shared = [n for n in range(len(axes)) if self._is_shared(n)]
         if 0 in self.dims:
             return self._outside_everywhere(axes)
         name, offsets, sizes = self._padded(name, [n for n in range(len(axes)) if n not in shared])
         for n, index in enumerate(self.indices):
-            if n not in shared:
+            if n not in shared and n not in absent:
                 name = self._along(name, n, index + offsets[n], sizes[n])
         if shared:
             name = self._flat(name, shared)

@@ -18,12 +18,12 @@ from ocannl.ir.precision import int64
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import graph as traversal
 from ocannl.lang.core import nested
-from ocannl.lang.core.random import Keyed
 from ocannl.lang.rewriting.graph import Graph
 from ocannl.lang.rewriting.nodes import name_of, unique_name
 from ocannl.lower.access_modes import static_symbols
 from ocannl_onnx.element_types import element_type_of
 from ocannl_onnx.errors import UnsupportedModel
+from ocannl_onnx.export.composite_operators import CompositeOperators
 from ocannl_onnx.export.finishing import all_values, fold_layouts, unique_names
 from ocannl_onnx.export.graph_builder import GraphBuilder, graph_proto, live_nodes, rename, used_names
 from ocannl_onnx.export.grids import Grid, transposed
@@ -147,6 +147,7 @@ class _Exporter:
         steps: dict[Sym, Grid] = {}
         region = Region(self.builder, values, steps, HostFunctions(nodes), self.missing)
         reached = set(tensors)
+        composites = CompositeOperators(tensors)
         codes = [
             (t, [*t.value_step(reached)()] if t.application is not None or t.literal is not None else [])
             for t in tensors
@@ -162,6 +163,7 @@ class _Exporter:
         for number, (t, items) in enumerate(codes):
             following = [item for _, later in codes[number + 1 :] for item in later] if _has_region(items) else []
             region.run_with(items, following, {t.node for t in self.outputs.values()})
+            composites.apply(t, region.statements)
             if t.node in values:
                 self.builder.label(values[t.node].name, name_of(t))
         return self._message(values, opset)
@@ -177,12 +179,7 @@ class _Exporter:
                 self._names[node] = name
                 self.inputs[name] = (element_type_of(t.dtype), tuple(t.dims))
             return Stored(self._names[node], order)
-        if isinstance(node.contents, Keyed) and node.role is Role.DATA:
-            return self._missing(t, "random numbers, which other generators do not draw")
-        if node.role is Role.DATA and node.contents is not None:
-            array = node.contents.array(node.dims, node.precision, 0)
-        else:
-            array = self.ctx.get(t)
+        array = self.ctx.get(t)
         if node.role is Role.DATA:
             name = self.builder.constant(array)
         else:
@@ -221,7 +218,7 @@ class _Exporter:
             results.append((builder.nodes_of("Identity", [value], 1)[0], name, t))
         names = [value for value, _, _ in results]
         nodes = fold_layouts(builder, live_nodes(builder.nodes, names))
-        nodes = recognize(builder, nodes, names, opset)
+        nodes = recognize(builder, nodes)
         nodes = live_nodes(_without_identities(nodes, set(names), set(self.inputs), builder), names)
         used = used_names(nodes)
         if problems := list(dict.fromkeys(reason for value, reason in self.missing.items() if value in used)):

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ocannl.ir import threefry
 from ocannl.ir.loops import Apply, Cast, Const, Expr, IndexValue, Load, When
 from ocannl.ir.ops import Domain
-from ocannl.ir.precision import Precision, bool_, int32, int64, uint64
+from ocannl.ir.precision import Precision, bool_, int32, int64, uint32, uint64
 from ocannl.lower.types import TRUTH
 from ocannl_onnx.export.grids import Grid, Grids, NoForm, carrier
 from ocannl_onnx.export.loads import inside
@@ -80,6 +81,8 @@ class Pointwise:
             return self.grids.converted(self.truth(expr), expr.precision)
         if name == "where":
             return self.where(self.truth(args[0]), *(self.value(arg) for arg in args[1:]))
+        if name.startswith("threefry4x32_"):
+            return threefry_word(self, int(name.rpartition("_")[2]), [self.value(arg) for arg in args])
         if name in ("relu_gate", "sat01_gate"):
             return self.gate(name, *(self.value(arg) for arg in args))
         return self.apply(name, [self.value(arg) for arg in args])
@@ -113,6 +116,36 @@ class Pointwise:
         if name == "sat01_gate":
             is_open = self.op("And", [is_open, self.op("Less", [x, self.number(1, x.kind)], bool_)], bool_)
         return self.where(is_open, y, self.number(0, y.kind))
+
+
+def threefry_word(p: Pointwise, rounds: int, operands: Sequence[Grid]) -> Grid:
+    """One word of Threefry-4x32, in integers of 64 bits."""
+    mask, parity = (p.number(value, uint32) for value in (0xFFFFFFFF, threefry.PARITY))
+
+    def op(operator: str, *xs: Grid) -> Grid:
+        return p.op(operator, xs, uint32)
+
+    def add(x: Grid, y: Grid) -> Grid:
+        return op("BitwiseAnd", op("Add", x, y), mask)
+
+    schedule, x = list(operands[:4]), list(operands[4:8])
+    for word in operands[:4]:
+        parity = op("BitwiseXor", parity, word)
+    schedule.append(parity)
+    for step in threefry.steps(rounds):
+        match step:
+            case threefry.Mix(left, right, rotation):
+                x[left] = add(x[left], x[right])
+                shifted = op("Mul", x[right], p.number(1 << rotation, uint32))
+                low, high = op("BitwiseAnd", shifted, mask), op("Div", shifted, p.grids.constant(1 << 32, (), uint32))
+                x[right] = op("BitwiseXor", op("Add", low, high), x[left])
+            case threefry.Inject(lane, word, number):
+                x[lane] = add(add(x[lane], schedule[word]), p.number(number, uint32))
+    lane = op("BitwiseAnd", operands[8], p.number(3, uint32))
+    result = x[3]
+    for number in range(3):
+        result = p.where(p.op("Equal", [lane, p.number(number, uint32)], bool_), x[number], result)
+    return result
 
 
 _COMPARISONS = {

@@ -1,11 +1,212 @@
-"""Operators that consist of others: sequences of nodes that runtimes compute faster, and people read better, as one."""
+"""Operators that consist of others: patterns of nodes that runtimes compute faster, and people read better, as one.
+
+A pattern is a function of a node, whose operands it looks up; it returns the node that takes the place of this one.
+What the replaced node alone has used is dropped afterwards.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ocannl_onnx.export.graph_builder import GraphBuilder, Node
+import numpy as np
+
+from ocannl_onnx.export.graph_builder import Array, Body, GraphBuilder, Node
+
+REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 
 
-def recognize(builder: GraphBuilder, nodes: Sequence[Node], outputs: Sequence[str], opset: int) -> list[Node]:
-    return list(nodes)
+class Patterns:
+    """The nodes of a graph by their outputs, in which patterns are replaced."""
+
+    def __init__(self, builder: GraphBuilder, nodes: Sequence[Node], outer: dict[str, Node]) -> None:
+        self.builder = builder
+        self.nodes = list(nodes)
+        self.producers = {**outer, **{name: node for node in nodes for name in node.outputs}}
+
+    def run(self) -> list[Node]:
+        """The nodes after all replacements, in order."""
+        for number, node in enumerate(self.nodes):
+            for value in node.attributes.values():
+                if isinstance(value, Body):
+                    value.nodes = Patterns(self.builder, value.nodes, self.producers).run()
+            for pattern in PATTERNS.get(node.operator, ()):
+                found = pattern(self, self.nodes[number])
+                if found is not None:
+                    found.outputs = node.outputs
+                    self.nodes[number] = self.producers[node.outputs[0]] = found
+                    break
+        return self.nodes
+
+    def producer(self, value: str, *operators: str) -> Node | None:
+        node = self.producers.get(value)
+        return node if node is not None and node.operator in operators else None
+
+    def array(self, value: str) -> Array | None:
+        return self.builder.array_of(value)
+
+    def scalar(self, value: str) -> float | None:
+        """The number that a constant is."""
+        array = self.array(value)
+        return float(array.reshape(())) if array is not None and array.size == 1 else None
+
+    def axes(self, node: Node) -> list[int] | None:
+        array = self.array(node.inputs[1]) if len(node.inputs) > 1 else None
+        return None if array is None else [int(axis) for axis in array]
+
+    def rank(self, value: str) -> int | None:
+        dims = self.builder.dims.get(value)
+        return None if dims is None else len(dims)
+
+    def reduction_along(self, value: str, operator: str, operand: str) -> list[int] | None:
+        """The axes, if a value is a reduction of the operand that is broadcast to it."""
+        node = self.producer(value, operator)
+        if node is None or node.inputs[0] != operand:
+            return None
+        axes = self.axes(node)
+        return axes if axes is not None and (node.attributes.get("keepdims") == 1 or axes == [0]) else None
+
+    def operands(self, node: Node, known: Callable[[str], bool]) -> tuple[str, str] | None:
+        """The operands of a commutative node: one that is not `known`, and one that is."""
+        left, right = node.inputs
+        if known(right):
+            return left, right
+        return (right, left) if known(left) else None
+
+    def vector(self, value: str, rank: int, axis: int) -> str | None:
+        """A constant that varies along one axis only, as a vector."""
+        array = self.array(value)
+        if array is None or array.ndim != rank - axis or array.size != array.shape[:1][0]:
+            return None
+        if array.ndim == 1:
+            return value
+        name = self.builder.fresh("vector")
+        self.builder.constants.arrays[name] = array.reshape(-1)
+        if value in self.builder.labels:
+            self.builder.labels[name] = self.builder.labels[value]
+        return name
+
+
+def _kept_axes(p: Patterns, node: Node) -> Node | None:
+    """Unsqueeze of a reduction: the reduction with axes of size 1."""
+    source = p.producer(node.inputs[0], *REDUCTIONS)
+    if source is None or source.attributes.get("keepdims") or p.axes(source) != p.axes(node):
+        return None
+    return Node(source.operator, source.inputs, [], {**source.attributes, "keepdims": 1})
+
+
+def _mean(p: Patterns, node: Node) -> Node | None:
+    source = p.producer(node.inputs[0], "ReduceSum")
+    if source is None or p.scalar(node.inputs[1]) != p.builder.terms.get(source.outputs[0]):
+        return None
+    return Node("ReduceMean", source.inputs, [], source.attributes)
+
+
+def _average(p: Patterns, node: Node) -> Node | None:
+    """A sum of windows, which is an average multiplied by a size, divided by this size."""
+    product, size = p.producer(node.inputs[0], "Mul"), p.scalar(node.inputs[1])
+    pair = None if product is None else p.operands(product, lambda value: p.scalar(value) == size)
+    source = None if pair is None else p.producer(pair[0], "AveragePool")
+    return None if source is None else Node(source.operator, source.inputs, [], source.attributes)
+
+
+def _softmax(p: Patterns, node: Node) -> Node | None:
+    exponential = p.producer(node.inputs[0], "Exp")
+    axes = p.reduction_along(node.inputs[1], "ReduceSum", node.inputs[0])
+    shifted = None if exponential is None else p.producer(exponential.inputs[0], "Sub")
+    if shifted is None or axes is None or len(axes) != 1:
+        return None
+    x, largest = shifted.inputs
+    if p.reduction_along(largest, "ReduceMax", x) != axes:
+        return None
+    return Node("Softmax", [x], [], {"axis": axes[0]})
+
+
+def _sigmoid(p: Patterns, node: Node) -> Node | None:
+    total = p.producer(node.inputs[0], "Add")
+    pair = None if total is None else p.operands(total, lambda value: p.scalar(value) == 1)
+    exponential = None if pair is None else p.producer(pair[0], "Exp")
+    negated = None if exponential is None else p.producer(exponential.inputs[0], "Neg")
+    return None if negated is None else Node("Sigmoid", negated.inputs, [], {})
+
+
+def _normalization(p: Patterns, node: Node) -> Node | None:
+    """`(x - mean) / sqrt(variance + epsilon) * scale + bias`, of the batch with constant moments, or of a layer."""
+    pair = p.operands(node, lambda value: p.array(value) is not None)
+    scaled = None if pair is None else p.producer(pair[0], "Mul")
+    inner = None if scaled is None else p.operands(scaled, lambda value: p.array(value) is not None)
+    normalized = None if inner is None else p.producer(inner[0], "Mul")
+    if pair is None or inner is None or normalized is None:
+        return None
+    for centered, inverse in (normalized.inputs, normalized.inputs[::-1]):
+        difference, deviation = p.producer(centered, "Sub"), _inverse_deviation(p, inverse)
+        if difference is None or deviation is None:
+            continue
+        rank = p.rank(node.outputs[0])
+        if rank is None:
+            continue
+        found = _batch_normalization(p, difference, deviation, inner[1], pair[1], rank)
+        found = found or _layer_normalization(p, difference, deviation, inner[1], pair[1], rank)
+        if found is not None:
+            return found
+    return None
+
+
+def _inverse_deviation(p: Patterns, value: str) -> tuple[str, float] | None:
+    """The variance and epsilon of `1 / sqrt(variance + epsilon)`, with any axes of size 1."""
+    expanded = p.producer(value, "Unsqueeze")
+    inverse = p.producer(value if expanded is None else expanded.inputs[0], "Reciprocal")
+    root = None if inverse is None else p.producer(inverse.inputs[0], "Sqrt")
+    total = None if root is None else p.producer(root.inputs[0], "Add")
+    pair = None if total is None else p.operands(total, lambda v: p.scalar(v) is not None and p.array(v).ndim == 0)  # type: ignore[union-attr]
+    if pair is None:
+        return None
+    epsilon = p.scalar(pair[1])
+    return None if epsilon is None else (pair[0], epsilon)
+
+
+def _batch_normalization(
+    p: Patterns, difference: Node, deviation: tuple[str, float], scale: str, bias: str, rank: int
+) -> Node | None:
+    variance = p.array(deviation[0])
+    vectors = [p.vector(value, rank, 1) for value in (scale, bias, difference.inputs[1])]
+    if rank < 2 or variance is None or variance.dtype != np.float32 or any(vector is None for vector in vectors):
+        return None
+    size = variance.size
+    if variance.ndim != 1 or any(p.array(vector).size != size for vector in vectors if vector is not None):  # type: ignore[union-attr]
+        return None
+    inputs = [difference.inputs[0], *(vector for vector in vectors if vector is not None), deviation[0]]
+    return Node("BatchNormalization", inputs, [], {"epsilon": deviation[1]})
+
+
+def _layer_normalization(
+    p: Patterns, difference: Node, deviation: tuple[str, float], scale: str, bias: str, rank: int
+) -> Node | None:
+    x, mean = difference.inputs
+    last = [rank - 1]
+    if p.reduction_along(mean, "ReduceMean", x) != last:
+        return None
+    variance = p.producer(deviation[0], "ReduceMean")
+    square = None if variance is None else p.producer(variance.inputs[0], "Mul")
+    if variance is None or square is None or set(square.inputs) != set(difference.outputs) or p.axes(variance) != last:
+        return None
+    vectors = [p.vector(value, rank, rank - 1) for value in (scale, bias)]
+    if any(vector is None for vector in vectors):
+        return None
+    inputs = [x, *(vector for vector in vectors if vector is not None)]
+    return Node("LayerNormalization", inputs, [], {"axis": -1, "epsilon": deviation[1]})
+
+
+Pattern = Callable[[Patterns, Node], Node | None]
+
+PATTERNS: dict[str, tuple[Pattern, ...]] = {
+    "Unsqueeze": (_kept_axes,),
+    "Div": (_mean, _average, _softmax),
+    "Reciprocal": (_sigmoid,),
+    "Add": (_normalization,),
+}
+"""The patterns of a node with this operator, in order."""
+
+
+def recognize(builder: GraphBuilder, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes of a graph and of its bodies, with operators of ONNX in place of what they consist of."""
+    return Patterns(builder, nodes, {}).run()

@@ -43,8 +43,14 @@ class Statements:
         kind = lhs.precision if op is None else types.compute_type(op, lhs.precision)
         pieces = [_Piece(self, piece, lhs, op, kind) for piece in assign.pieces if all(s.extent for s in piece.loops)]
         result = self._overwritten(assign, pieces, kind) or self._changed(assign, pieces, kind)
-        name = self.grids.to_storage(self.grids.converted(Grid(result.name, (), kind), lhs.precision))
-        self.values[lhs] = Stored(name, result.order)
+        name = self._converted(result.name, kind, lhs.precision)
+        inner = result.inner and Stored(self._converted(result.inner.name, kind, lhs.precision), result.inner.order)
+        self.values[lhs] = Stored(name, result.order, inner)
+        self.builder.dims[name] = tuple(lhs.dims[axis] for axis in result.order)
+
+    def _converted(self, name: str, kind: Precision, target: Precision) -> str:
+        """An array in the type of a node."""
+        return self.grids.to_storage(self.grids.converted(Grid(name, (), kind), target))
 
     def _overwritten(self, assign: Assign, pieces: list[_Piece], kind: Precision) -> Stored | None:
         """The value, if it does not depend on the old one, and the cells of each piece are consecutive."""

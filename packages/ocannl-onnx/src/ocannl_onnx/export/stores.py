@@ -46,12 +46,24 @@ class Stores:
         order = tuple(dict.fromkeys(owners[sym] for sym in grid.axes))
         units = tuple(axis for axis, own in enumerate(digits) if not own)
         merged = [sym for axis in order for sym in digits[axis] or ()]
+        if merged != list(grid.axes):  # it is transposed anyway
+            order = tuple(sorted(order))
+            merged = [sym for axis in order for sym in digits[axis] or ()]
         name = transposed(self.builder, grid.name, grid.axes, merged)
         if len(merged) != len(order):
             name = self.grids.reshaped(name, [dims[axis] for axis in order])
-        if units:
-            name = self.builder.node("Unsqueeze", name, self.builder.integers(*range(len(units))))
-        return Stored(name, (*units, *order))
+        return self._with_units(Stored(name, order), units)
+
+    def _with_units(self, stored: Stored, units: tuple[int, ...]) -> Stored:
+        """A value with axes of size 1 inserted: in their place, if the axes are in the order of the node."""
+        if not units:
+            return stored
+        order = tuple(sorted((*stored.order, *units)))
+        places = units
+        if list(stored.order) != sorted(stored.order):
+            order, places = (*units, *stored.order), tuple(range(len(units)))
+        name = self.builder.node("Unsqueeze", stored.name, self.builder.integers(*places))
+        return Stored(name, order, stored)
 
     def padded(
         self, grid: Grid, indices: Sequence[Affine], dims: Sequence[int], outside: float, kind: Precision
