@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ocannl_onnx.errors import ModelError as ModelError
     from ocannl_onnx.errors import NeedsConstant as NeedsConstant
     from ocannl_onnx.errors import UnsupportedModel as UnsupportedModel
+    from ocannl_onnx.exporting.model import export as export
     from ocannl_onnx.model import ImportedModel as ImportedModel
     from ocannl_onnx.model import ModelFunction as ModelFunction
     from ocannl_onnx.model import load as load
@@ -20,7 +21,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "ImportedModel": "model", "ModelError": "errors", "ModelFunction": "model", "NeedsConstant": "errors",
-    "export": "export.model",
+    "export": "exporting.model",
     "OperatorRow": "registry", "UnsupportedModel": "errors", "load": "model", "operator": "registry",
     "operator_table": "registry",
 }  # fmt: skip

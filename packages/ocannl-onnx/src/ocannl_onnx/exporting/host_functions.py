@@ -10,9 +10,9 @@ from ocannl.ir.tnode import TNode
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.along_axis import single_axis
 from ocannl.lang.ops.ordering import axis_number
-from ocannl_onnx.export.grids import Grid, NoForm, carrier
-from ocannl_onnx.export.loads import Stored
-from ocannl_onnx.export.statements import Statements
+from ocannl_onnx.exporting.grids import Grid, NoForm, carrier
+from ocannl_onnx.exporting.loads import Stored
+from ocannl_onnx.exporting.statements import Statements
 
 
 class HostFunctions:

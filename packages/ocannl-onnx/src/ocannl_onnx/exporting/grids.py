@@ -12,7 +12,7 @@ import numpy as np
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.precision import Family, Precision, bool_, int32, int64, uint32, uint64
 from ocannl_onnx.element_types import element_type_of
-from ocannl_onnx.export.graph_builder import GraphBuilder
+from ocannl_onnx.exporting.graph_builder import GraphBuilder
 
 Array = np.ndarray[Any, Any]
 

@@ -18,8 +18,8 @@ from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import Apply, Const, Expr, Load, When
 from ocannl.ir.ops import ADD, MAX, MUL, Op
 from ocannl.ir.precision import Precision, float32, float64, int32, int64
-from ocannl_onnx.export.grids import Grid, Grids, transposed
-from ocannl_onnx.export.loads import Scope, Stored, radix
+from ocannl_onnx.exporting.grids import Grid, Grids, transposed
+from ocannl_onnx.exporting.loads import Scope, Stored, radix
 
 MATMUL_TYPES = (float32, float64, int32, int64)
 

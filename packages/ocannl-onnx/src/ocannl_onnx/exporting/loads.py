@@ -16,7 +16,7 @@ import numpy as np
 
 from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.precision import Precision, bool_, int64
-from ocannl_onnx.export.grids import Array, Grid, Grids, carrier, common_axes, reshaped, static_index, transposed
+from ocannl_onnx.exporting.grids import Array, Grid, Grids, carrier, common_axes, reshaped, static_index, transposed
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ocannl_onnx.export.graph_builder import Array, Body, GraphBuilder, Node
+from ocannl_onnx.exporting.graph_builder import Array, Body, GraphBuilder, Node
 
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 

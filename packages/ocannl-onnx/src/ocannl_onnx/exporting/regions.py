@@ -16,10 +16,10 @@ from ocannl.ir.precision import int64
 from ocannl.ir.tnode import TNode
 from ocannl.lang.core.region_tensor import exposed
 from ocannl_onnx.element_types import element_type_of
-from ocannl_onnx.export.graph_builder import Body, GraphBuilder
-from ocannl_onnx.export.grids import Grid, NoForm, transposed
-from ocannl_onnx.export.loads import Stored
-from ocannl_onnx.export.statements import Statements
+from ocannl_onnx.exporting.graph_builder import Body, GraphBuilder
+from ocannl_onnx.exporting.grids import Grid, NoForm, transposed
+from ocannl_onnx.exporting.loads import Stored
+from ocannl_onnx.exporting.statements import Statements
 
 HostFunction = Callable[[HostCall, Statements], None]
 Declaration = tuple[str, int, tuple[int, ...]]

@@ -17,12 +17,12 @@ from ocannl.ir.precision import Precision, bool_, int32, int64
 from ocannl.ir.tnode import TNode
 from ocannl.lower import types
 from ocannl.lower.coverage import is_injective
-from ocannl_onnx.export.contractions import MATMUL_TYPES, REDUCTIONS, Windows, product, reduced, sum_of_products
-from ocannl_onnx.export.graph_builder import GraphBuilder
-from ocannl_onnx.export.grids import Grid, Grids, NoForm, carrier, static_index
-from ocannl_onnx.export.loads import Loads, Scope, Stored, clipped, inside
-from ocannl_onnx.export.pointwise import Pointwise
-from ocannl_onnx.export.stores import SCATTERS, Stores, lhs_loops
+from ocannl_onnx.exporting.contractions import MATMUL_TYPES, REDUCTIONS, Windows, product, reduced, sum_of_products
+from ocannl_onnx.exporting.graph_builder import GraphBuilder
+from ocannl_onnx.exporting.grids import Grid, Grids, NoForm, carrier, static_index
+from ocannl_onnx.exporting.loads import Loads, Scope, Stored, clipped, inside
+from ocannl_onnx.exporting.pointwise import Pointwise
+from ocannl_onnx.exporting.stores import SCATTERS, Stores, lhs_loops
 
 
 class Statements:

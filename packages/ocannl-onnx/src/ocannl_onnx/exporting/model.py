@@ -23,14 +23,14 @@ from ocannl.lang.rewriting.nodes import name_of, unique_name
 from ocannl.lower.access_modes import static_symbols
 from ocannl_onnx.element_types import element_type_of
 from ocannl_onnx.errors import UnsupportedModel
-from ocannl_onnx.export.composite_operators import CompositeOperators
-from ocannl_onnx.export.finishing import all_values, fold_layouts, unique_names
-from ocannl_onnx.export.graph_builder import GraphBuilder, graph_proto, live_nodes, rename, used_names
-from ocannl_onnx.export.grids import Grid, transposed
-from ocannl_onnx.export.host_functions import HostFunctions
-from ocannl_onnx.export.loads import Stored
-from ocannl_onnx.export.recognized_operators import recognize
-from ocannl_onnx.export.regions import MissingForm, Region
+from ocannl_onnx.exporting.composite_operators import CompositeOperators
+from ocannl_onnx.exporting.finishing import all_values, fold_layouts, unique_names
+from ocannl_onnx.exporting.graph_builder import GraphBuilder, graph_proto, live_nodes, rename, used_names
+from ocannl_onnx.exporting.grids import Grid, transposed
+from ocannl_onnx.exporting.host_functions import HostFunctions
+from ocannl_onnx.exporting.loads import Stored
+from ocannl_onnx.exporting.recognized_operators import recognize
+from ocannl_onnx.exporting.regions import MissingForm, Region
 
 OLDEST_OPSET, DEFAULT_OPSET = 20, 21
 MAX_MESSAGE_BYTES = (1 << 31) - (1 << 20)  # of a message of protobuf; larger models store their data in a second file

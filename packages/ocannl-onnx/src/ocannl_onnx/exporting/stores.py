@@ -11,8 +11,8 @@ import numpy as np
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision, int64
-from ocannl_onnx.export.grids import Grid, Grids, carrier, transposed
-from ocannl_onnx.export.loads import Loads, Scope, Stored, folded, radix
+from ocannl_onnx.exporting.grids import Grid, Grids, carrier, transposed
+from ocannl_onnx.exporting.loads import Loads, Scope, Stored, folded, radix
 
 SCATTERS = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
 

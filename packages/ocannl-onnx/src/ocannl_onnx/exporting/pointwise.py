@@ -12,8 +12,8 @@ from ocannl.ir.loops import Apply, Cast, Const, Expr, IndexValue, Load, When
 from ocannl.ir.ops import Domain
 from ocannl.ir.precision import Precision, bool_, int32, int64, uint32, uint64
 from ocannl.lower.types import TRUTH
-from ocannl_onnx.export.grids import Grid, Grids, NoForm, carrier
-from ocannl_onnx.export.loads import inside
+from ocannl_onnx.exporting.grids import Grid, Grids, NoForm, carrier
+from ocannl_onnx.exporting.loads import inside
 
 Rule = Callable[["Pointwise", Sequence[Grid], Precision], Grid]
 

@@ -8,8 +8,8 @@ from typing import Any
 from ocannl.ir.precision import float32
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.rewriting.nodes import is_hidden, readers_of
-from ocannl_onnx.export.loads import Stored
-from ocannl_onnx.export.statements import Statements
+from ocannl_onnx.exporting.loads import Stored
+from ocannl_onnx.exporting.statements import Statements
 
 Row = Callable[[Statements, Tensor, Stored, Mapping[str, Any]], Stored | None]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl_onnx.export.graph_builder import Array, Body, GraphBuilder, Node
+from ocannl_onnx.exporting.graph_builder import Array, Body, GraphBuilder, Node
 
 MAX_COPIED_CELLS = 1 << 16
 """Of a constant that is stored in several layouts."""
