@@ -1,4 +1,4 @@
-"""`ocannl onnx check` and `ocannl onnx ops`."""
+"""`ocannl onnx check`, `ocannl onnx ops` and `ocannl onnx export`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from ocannl.cli import table
+from ocannl_onnx.exporting.command import export
 
 
 def register(app: typer.Typer) -> None:
-    commands = typer.Typer(no_args_is_help=True, help="Check ONNX models, and list the supported operators.")
+    commands = typer.Typer(no_args_is_help=True, help="Check and write ONNX models, and list the supported operators.")
     commands.command("check")(check)
     commands.command("ops")(ops)
+    commands.command("export")(export)
     app.add_typer(commands, name="onnx")
 
 

@@ -93,6 +93,11 @@ class _Window:
         return self.stride * (self.output.extent - 1) + self.dilation * (self.kernel.extent - 1) + self.offset
 
     @property
+    def reach(self) -> int:
+        """The cells from the first to the last one of a window."""
+        return self.dilation * (self.kernel.extent - 1) + 1
+
+    @property
     def pads(self) -> tuple[int, int]:
         return max(0, -self.offset), max(0, self.last - self.size + 1)
 
@@ -130,7 +135,7 @@ def _operand(expr: Expr) -> _Operand | None:
 
 def _window(index: Affine, size: int, outputs: Collection[Sym], kernels: Collection[Sym]) -> _Window | None:
     """The window of a loop over outputs and one over kernels; of the latter there may be none."""
-    if any(sym.lo or not sym.extent for sym in index.syms) or min((coef for coef, _ in index.terms), default=0) < 1:
+    if any(sym.lo or not sym.extent for sym in index.syms) or any(coef < 1 for coef, _ in index.terms):
         return None
     first = [(coef, sym) for coef, sym in index.terms if sym in outputs]
     second = [(coef, sym) for coef, sym in index.terms if sym in kernels]
@@ -142,7 +147,7 @@ def _window(index: Affine, size: int, outputs: Collection[Sym], kernels: Collect
 
 @dataclass(frozen=True, slots=True)
 class _WindowedAxes:
-    """The axes of an operand by their role: loops over all cells of axes, and windows; each with the number of the axis."""
+    """The axes of an operand by their role, with their numbers: loops over all cells, and windows."""
 
     direct: dict[int, tuple[Sym, ...]]
     windows: dict[int, _Window]
@@ -165,7 +170,8 @@ class _WindowedAxes:
                 direct[axis] = loops
             else:
                 return None
-        syms = [*(sym for loops in direct.values() for sym in loops), *(s for w in windows.values() for s in (w.output, w.kernel))]
+        syms = [sym for loops in direct.values() for sym in loops]
+        syms += [sym for window in windows.values() for sym in (window.output, window.kernel)]
         return _WindowedAxes(direct, windows) if windows and len(set(syms)) == len(syms) else None
 
     @property
@@ -191,7 +197,9 @@ class Windows:
         self.builder = grids.builder
         self._stored = stored
 
-    def convolution(self, expr: Apply, kept: Collection[Sym], scope: Scope, load: Callable[[Expr], Grid]) -> Grid | None:
+    def convolution(
+        self, expr: Apply, kept: Collection[Sym], scope: Scope, load: Callable[[Expr], Grid]
+    ) -> Grid | None:
         """Conv for a sum of products over windows of one operand, None for other sums."""
         for first, second in (expr.args, expr.args[::-1]):
             image = _operand(first)
@@ -278,9 +286,10 @@ class Windows:
         if x is None:
             return None
         options: dict[str, Any] = {"kernel_shape": kernel, "strides": [w.stride for w in windows]}
-        if any(pads) and pads[: len(windows)] == pads[len(windows) :]:
+        is_equal = pads[: len(windows)] == pads[len(windows) :]
+        if any(pads) and is_equal and all(w.reach <= w.size for w in windows):
             options["pads"] = pads
-        elif any(pads):  # runtimes, such as the reference evaluator of ONNX, differ in unequal padding
+        elif any(pads):  # the reference evaluator of ONNX fails for unequal padding, and for windows beyond the array
             ends = self.builder.integers(0, 0, *pads[: len(windows)], 0, 0, *pads[len(windows) :])
             x = self.builder.node("Pad", x, ends, self.builder.constant(np.float32(image.outside or 0)))
         if op is MAX:
@@ -317,9 +326,8 @@ class Windows:
 
     def _is_needed(self, window: _Window) -> bool:
         """Whether more windows fit the axis than the result has."""
-        before, after = window.pads
-        reach = window.dilation * (window.kernel.extent - 1) + 1
-        return window.offset > 0 or (window.size + before + after - reach) // window.stride + 1 != window.output.extent
+        fitting = (window.size + sum(window.pads) - window.reach) // window.stride + 1
+        return window.offset > 0 or fitting != window.output.extent
 
     def _split(
         self, y: str, batch: Sequence[Sym], channels: Sequence[Sym], outputs: Sequence[Sym], kind: Precision
@@ -336,9 +344,7 @@ def _pads(windows: Sequence[_Window]) -> list[int]:
     """The padding before and after each axis: equal, if this adds no window. Empty if there is none."""
     before, after = [w.pads[0] for w in windows], [w.pads[1] for w in windows]
     for n, w in enumerate(windows):
-        if before[n] > after[n] and w.size + 2 * before[n] - w.dilation * (w.kernel.extent - 1) - 1 < (
-            w.stride * w.output.extent
-        ):
+        if before[n] > after[n] and w.size + 2 * before[n] - w.reach < w.stride * w.output.extent:
             after[n] = before[n]
     return [*before, *after] if any(before) or any(after) else []
 

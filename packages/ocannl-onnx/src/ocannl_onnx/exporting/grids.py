@@ -55,10 +55,12 @@ class Grids:
 
     def cast(self, name: str, source: Precision, target: Precision) -> str:
         """Converts an array between types of storage."""
-        array = self.builder.array_of(name)
-        if array is not None and name not in self.builder.labels and target.numpy.kind in "biuf" and source.numpy.kind in "biu":
+        if source is target:
+            return name
+        array = None if name in self.builder.labels else self.builder.array_of(name)
+        if array is not None and source.numpy.kind in "biu" and target.numpy.kind in "biuf":
             return self.builder.constant(array.astype(target.numpy))
-        return name if source is target else self.builder.node("Cast", name, to=element_type_of(target), **_wraps(target))
+        return self.builder.node("Cast", name, to=element_type_of(target), **_wraps(target))
 
     def from_storage(self, name: str, kind: Precision) -> str:
         widened = self.cast(name, kind, carrier(kind))

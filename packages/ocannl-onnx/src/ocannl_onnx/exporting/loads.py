@@ -225,14 +225,16 @@ def folded(grids: Grids, operator: str, operands: Sequence[Grid]) -> Grid:
     if any(array is None for array in arrays):
         return grids.elementwise(operator, operands, int64)
     axes = common_axes(operands)
-    views = [_over(array, operand.axes, axes) for array, operand in zip(arrays, operands, strict=True) if array is not None]
+    views = [_over(grids, operand, axes) for operand in operands]
     function = {"Mul": np.multiply, "Add": np.add}[operator]
     return grids.constant(function(*views), axes, int64)
 
 
-def _over(array: Array, source: Sequence[Sym], axes: Sequence[Sym]) -> Array:
-    order = [list(source).index(sym) for sym in axes if sym in source]
-    return array.transpose(order).reshape([sym.extent if sym in source else 1 for sym in axes])
+def _over(grids: Grids, constant: Grid, axes: Sequence[Sym]) -> Array:
+    """The elements of a constant, with axes of size 1 along the loops that it does not have."""
+    array = grids.builder.constants.arrays[constant.name]
+    order = [constant.axes.index(sym) for sym in axes if sym in constant.axes]
+    return array.transpose(order).reshape([sym.extent if sym in constant.axes else 1 for sym in axes])
 
 
 def radix(index: Affine, size: int) -> list[Sym] | None:

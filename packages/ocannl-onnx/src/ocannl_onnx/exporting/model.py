@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ def export(
         raise oc.ArgumentError("external data are stored beside a file: give its path")
     with oc.training(False), oc.no_grad():
         named_inputs = _named_inputs(inputs)
-        results = _named_outputs(outputs, named_inputs)
+        results = named_outputs(outputs, named_inputs)
         exporter = _Exporter(results, named_inputs, oc.default_context() if ctx is None else ctx)
         model = exporter.model(opset)
     if path is None:
@@ -105,7 +105,11 @@ def _named_inputs(inputs: Any) -> dict[str, oc.Tensor]:
     return dict(inputs)
 
 
-def _named_outputs(outputs: Any, inputs: Mapping[str, oc.Tensor]) -> dict[str, oc.Tensor]:
+def named_outputs(outputs: Any, inputs: Mapping[str, oc.Tensor]) -> dict[str, oc.Tensor]:
+    """The tensors of a model by name, also of nested ones, of a graph, or of a function of the inputs.
+
+    Raises: ArgumentError for anything else.
+    """
     if isinstance(outputs, Graph):
         outputs = outputs.outputs
     elif not isinstance(outputs, oc.Tensor | Mapping | list | tuple) and callable(outputs):
@@ -266,6 +270,3 @@ def _without_identities(
         kept.append(node)
     rename(kept, moved)
     return kept
-
-
-Function = Callable[..., Any]

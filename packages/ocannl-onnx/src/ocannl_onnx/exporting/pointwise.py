@@ -169,7 +169,8 @@ def _relu(p: Pointwise, xs: Sequence[Grid], kind: Precision) -> Grid:
 
 
 def _clip(p: Pointwise, xs: Sequence[Grid], kind: Precision) -> Grid:
-    return Grid(p.grids.builder.node("Clip", xs[0].name, p.number(0, kind).name, p.number(1, kind).name), xs[0].axes, kind)
+    limits = (p.number(limit, kind).name for limit in (0, 1))
+    return Grid(p.grids.builder.node("Clip", xs[0].name, *limits), xs[0].axes, kind)
 
 
 def _trunc(p: Pointwise, xs: Sequence[Grid], kind: Precision) -> Grid:
@@ -293,6 +294,7 @@ def _shift(direction: str) -> Rule:
 
 _RULES: dict[str, Rule] = {
     "id": _operand(0), "fst": _operand(0), "snd": _operand(1), "relu": _relu, "sat01": _clip, "trunc": _trunc,
-    "exp2": _exp2, "log2": _log2, "recip_sqrt": _recip_sqrt, "pow": _pow, "mod": _mod, "atan2": _atan2, "erfc": _erfc, "fma": _fma,
-    "max": _extreme("Max"), "min": _extreme("Min"), "left_shift": _shift("LEFT"), "right_shift": _shift("RIGHT"),
+    "exp2": _exp2, "log2": _log2, "recip_sqrt": _recip_sqrt, "pow": _pow, "mod": _mod, "atan2": _atan2, "erfc": _erfc,
+    "fma": _fma, "max": _extreme("Max"), "min": _extreme("Min"),
+    "left_shift": _shift("LEFT"), "right_shift": _shift("RIGHT"),
 }  # fmt: skip

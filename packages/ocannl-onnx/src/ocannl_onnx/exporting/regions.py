@@ -74,7 +74,8 @@ class Region:
             case HostCall():
                 self._host_function(item, self.statements)
             case Loop(sym, body) if sym.extent == 1:
-                self._body(self.builder, self.values, {sym: self._number(sym.lo)}).run([body], exposed(following) | live)
+                once = self._body(self.builder, self.values, {sym: self._number(sym.lo)})
+                once.run([body], exposed(following) | live)
             case Loop():
                 self._loop(item, exposed(following) | live)
             case Conditional():
@@ -188,15 +189,15 @@ class _Row:
 def _read_nodes(items: Sequence[Comp]) -> set[TNode]:
     """The nodes that occur in values, conditions and arguments of host calls."""
     found: set[TNode] = set()
-    for item in (statement for item in items for statement in statements(item)):
-        match item:
+    for statement in (statement for item in items for statement in statements(item)):
+        match statement:
             case Assign(lhs, accum, pieces=pieces):
                 found.update(read.node for piece in pieces for read in piece.reads)
                 found.update([lhs] if accum is not None else [])
             case Conditional(condition):
                 found.update(read.node for read in comp.reads(condition))
             case HostCall():
-                found.update(item.read)
+                found.update(statement.read)
     return found
 
 

@@ -68,7 +68,7 @@ class Stores:
     def padded(
         self, grid: Grid, indices: Sequence[Affine], dims: Sequence[int], outside: float, kind: Precision
     ) -> Stored | None:
-        """A node that is `outside` except in a box, whose cells are the iterations of a grid; None for other indices."""
+        """A node that is `outside` except in a box, the iterations of a grid; None for other indices."""
         box = box_of(indices)
         if box is None:
             return None
