@@ -25,17 +25,13 @@ def export(
     Imports the module, from the current folder too, and calls the function, which returns the outputs of the model.
     """
     import ocannl as oc
-    from ocannl_onnx.errors import UnsupportedModel
     from ocannl_onnx.exporting.model import export as export_model
     from ocannl_onnx.exporting.model import named_outputs
 
     outputs = named_outputs(imported_function(function)(), {})
     ctx = oc.Context()
     if weights is not None:
-        oc.load(weights, ctx, dict(oc.graph(*outputs.values()).params) | dict(oc.graph(*outputs.values()).states))
-    try:
-        model = export_model(outputs, file, ctx=ctx, opset=opset)
-    except UnsupportedModel as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
+        graph = oc.graph(*outputs.values())
+        oc.load(weights, ctx, {**graph.params, **graph.states})
+    model = export_model(outputs, file, ctx=ctx, opset=opset)
     typer.echo(f"{file}: {len(model.graph.node)} nodes, {len(model.graph.initializer)} constants")

@@ -299,7 +299,8 @@ class Windows:
         grid = self._split(y, batch, channels, [w.output for w in windows], float32)
         if op is MAX:
             return grid
-        return self.grids.elementwise("Mul", [grid, self.grids.constant(prod(kernel), (), float32)], float32)
+        count = prod(w.kernel.extent for w in windows)
+        return self.grids.elementwise("Mul", [grid, self.grids.constant(np.array(count), (), float32)], float32)
 
     def _image(
         self, image: _Operand, axes: _WindowedAxes, batch: Sequence[Sym], channels: Sequence[Sym]

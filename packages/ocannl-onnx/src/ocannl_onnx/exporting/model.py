@@ -146,12 +146,13 @@ class _Exporter:
         tensors = traversal.in_execution_order(self.outputs.values())
         for t in self.outputs.values():
             self.ctx.init(t)
-        nodes = {t.node: t for t in traversal.everything(self.outputs.values())}
+        everything = traversal.everything(self.outputs.values())
+        nodes = {t.node: t for t in everything}
         values: dict[TNode, Stored] = {}
         steps: dict[Sym, Grid] = {}
         region = Region(self.builder, values, steps, HostFunctions(nodes), self.missing)
         reached = set(tensors)
-        composites = CompositeOperators(tensors)
+        composites = CompositeOperators(everything)
         codes = [
             (t, [*t.value_step(reached)()] if t.application is not None or t.literal is not None else [])
             for t in tensors

@@ -48,7 +48,7 @@ class Pointwise:
 
     def number(self, value: float, kind: Precision) -> Grid:
         array = np.array(value) if kind.is_float else np.array(int(value))
-        return self.grids.constant(array.astype(kind.numpy), (), kind)
+        return self.grids.constant(array.astype(carrier(kind).numpy), (), kind)
 
     def truth(self, expr: Expr) -> Grid:
         """Whether the value is not 0."""
@@ -129,22 +129,22 @@ def threefry_word(p: Pointwise, rounds: int, operands: Sequence[Grid]) -> Grid:
         return op("BitwiseAnd", op("Add", x, y), mask)
 
     schedule, x = list(operands[:4]), list(operands[4:8])
-    for word in operands[:4]:
-        parity = op("BitwiseXor", parity, word)
+    for key in operands[:4]:
+        parity = op("BitwiseXor", parity, key)
     schedule.append(parity)
     for step in threefry.steps(rounds):
         match step:
             case threefry.Mix(left, right, rotation):
                 x[left] = add(x[left], x[right])
                 shifted = op("Mul", x[right], p.number(1 << rotation, uint32))
-                low, high = op("BitwiseAnd", shifted, mask), op("Div", shifted, p.grids.constant(1 << 32, (), uint32))
+                low, high = op("BitwiseAnd", shifted, mask), op("Div", shifted, p.number(1 << 32, uint32))
                 x[right] = op("BitwiseXor", op("Add", low, high), x[left])
             case threefry.Inject(lane, word, number):
                 x[lane] = add(add(x[lane], schedule[word]), p.number(number, uint32))
-    lane = op("BitwiseAnd", operands[8], p.number(3, uint32))
+    chosen = op("BitwiseAnd", operands[8], p.number(3, uint32))
     result = x[3]
-    for number in range(3):
-        result = p.where(p.op("Equal", [lane, p.number(number, uint32)], bool_), x[number], result)
+    for n in range(3):
+        result = p.where(p.op("Equal", [chosen, p.number(n, uint32)], bool_), x[n], result)
     return result
 
 
