@@ -19,7 +19,7 @@ from ocannl.ir.loops import Apply, Const, Expr, Load, When
 from ocannl.ir.ops import ADD, MAX, MUL, Op
 from ocannl.ir.precision import Precision, float32, float64, int32, int64
 from ocannl_onnx.exporting.grids import Grid, Grids, transposed
-from ocannl_onnx.exporting.loads import Scope, Stored, radix
+from ocannl_onnx.exporting.loads import Stored, SymbolValues, radix
 
 MATMUL_TYPES = (float32, float64, int32, int64)
 
@@ -108,7 +108,7 @@ class _Window:
 
 
 @dataclass(frozen=True, slots=True)
-class _Operand:
+class _WindowedOperand:
     """A load whose axes are loops and windows, and the value outside."""
 
     load: Load
@@ -124,12 +124,12 @@ class _Operand:
         return None if digits is None else tuple(digits)
 
 
-def _operand(expr: Expr) -> _Operand | None:
+def _operand(expr: Expr) -> _WindowedOperand | None:
     match expr:
         case Load():
-            return _Operand(expr, None)
+            return _WindowedOperand(expr, None)
         case When(_, Load() as load, Const(number, _)):
-            return _Operand(load, number)
+            return _WindowedOperand(load, number)
     return None
 
 
@@ -154,9 +154,13 @@ class _WindowedAxes:
 
     @staticmethod
     def of(
-        operand: _Operand, outputs: Collection[Sym], kernels: Collection[Sym], scope: Scope, unit: Collection[int] = ()
+        operand: _WindowedOperand,
+        outputs: Collection[Sym],
+        kernels: Collection[Sym],
+        scope: SymbolValues,
+        unit: Collection[int] = (),
     ) -> _WindowedAxes | None:
-        """Windows of loops over `outputs` and `kernels`; the axes `unit` are windows of one cell."""
+        """The windows of loops over `outputs` and `kernels`; the axes `unit` are windows of one cell."""
         direct: dict[int, tuple[Sym, ...]] = {}
         windows: dict[int, _Window] = {}
         for axis, (index, size) in enumerate(zip(operand.load.ref.indices, operand.dims, strict=True)):
@@ -183,13 +187,13 @@ class _WindowedAxes:
         """The axes whose loops are these, in this order; None if an axis has loops in between."""
         axes: list[int] = []
         for sym in loops:
-            axis = next(axis for axis, own in self.direct.items() if sym in own)
+            axis = next(axis for axis, loops_of_axis in self.direct.items() if sym in loops_of_axis)
             if axis not in axes:
                 axes.append(axis)
         return axes if [sym for axis in axes for sym in self.direct[axis]] == list(loops) else None
 
 
-class Windows:
+class WindowOperators:
     """Writes Conv and pooling. `stored` is the value of the node of a load."""
 
     def __init__(self, grids: Grids, stored: Callable[[Load], Stored]) -> None:
@@ -198,7 +202,7 @@ class Windows:
         self._stored = stored
 
     def convolution(
-        self, expr: Apply, kept: Collection[Sym], scope: Scope, load: Callable[[Expr], Grid]
+        self, expr: Apply, kept: Collection[Sym], scope: SymbolValues, load: Callable[[Expr], Grid]
     ) -> Grid | None:
         """Conv for a sum of products over windows of one operand, None for other sums."""
         for first, second in (expr.args, expr.args[::-1]):
@@ -216,10 +220,10 @@ class Windows:
                     return result
         return None
 
-    def _is_constant(self, image: _Operand) -> bool:
+    def _is_constant(self, image: _WindowedOperand) -> bool:
         return self.builder.array_of(self._stored(image.load).name) is not None
 
-    def _spatial_axes(self, image: _Operand, terms: Collection[Sym]) -> list[int]:
+    def _spatial_axes(self, image: _WindowedOperand, terms: Collection[Sym]) -> list[int]:
         """The axes behind that of the channels, if the array is stored as convolutions leave it."""
         order = self._stored(image.load).order
         channels = [axis for axis in order if set(image.direct(axis) or ()) & set(terms)]
@@ -227,7 +231,9 @@ class Windows:
             return []
         return list(order[order.index(channels[0]) + 1 :])
 
-    def _convolution(self, image: _Operand, axes: _WindowedAxes, weights: Grid, kept: Collection[Sym]) -> Grid | None:
+    def _convolution(
+        self, image: _WindowedOperand, axes: _WindowedAxes, weights: Grid, kept: Collection[Sym]
+    ) -> Grid | None:
         windows = list(axes.windows.values())
         kernels, outputs = [w.kernel for w in windows], [w.output for w in windows]
         channels = axes.loops
@@ -263,7 +269,7 @@ class Windows:
         )  # fmt: skip
         return self._split(y, batch, [*groups, *features], outputs, float32)
 
-    def pooling(self, expr: Expr, op: Op, kept: Collection[Sym], scope: Scope) -> Grid | None:
+    def pooling(self, expr: Expr, op: Op, kept: Collection[Sym], scope: SymbolValues) -> Grid | None:
         """MaxPool or AveragePool for a reduction over windows."""
         image = _operand(expr)
         if image is None or op not in (MAX, ADD) or image.load.ref.buf.precision is not float32:
@@ -303,7 +309,7 @@ class Windows:
         return self.grids.elementwise("Mul", [grid, self.grids.constant(np.array(count), (), float32)], float32)
 
     def _image(
-        self, image: _Operand, axes: _WindowedAxes, batch: Sequence[Sym], channels: Sequence[Sym]
+        self, image: _WindowedOperand, axes: _WindowedAxes, batch: Sequence[Sym], channels: Sequence[Sym]
     ) -> str | None:
         """The operand with one axis of the batch, one of channels, and those of windows, cut to the cells that count;
         None if an axis has loops of both."""

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ocannl_onnx.exporting.graph_builder import Array, Body, GraphBuilder, Node
+from ocannl_onnx.exporting.graph_builder import Array, Body, OnnxBuilder, OnnxNode
 
 MAX_COPIED_CELLS = 1 << 16
 """Of a constant that is stored in several layouts."""
 
 
-def fold_layouts(builder: GraphBuilder, nodes: list[Node]) -> list[Node]:
+def fold_layouts(builder: OnnxBuilder, nodes: list[OnnxNode]) -> list[OnnxNode]:
     """Stores constants in the layout that their readers need, if they are read in no other or are small."""
     return _folded(builder, nodes, _readers(nodes))
 
 
-def _readers(nodes: Iterable[Node]) -> Counter[str]:
+def _readers(nodes: Iterable[OnnxNode]) -> Counter[str]:
     """How often values are read, also in bodies."""
     readers: Counter[str] = Counter()
     for node in nodes:
@@ -30,7 +30,7 @@ def _readers(nodes: Iterable[Node]) -> Counter[str]:
     return readers
 
 
-def _folded(builder: GraphBuilder, nodes: list[Node], readers: Counter[str]) -> list[Node]:
+def _folded(builder: OnnxBuilder, nodes: list[OnnxNode], readers: Counter[str]) -> list[OnnxNode]:
     arrays, labels = builder.constants.arrays, builder.labels
     kept = []
     for node in nodes:
@@ -39,14 +39,14 @@ def _folded(builder: GraphBuilder, nodes: list[Node], readers: Counter[str]) -> 
                 body.nodes = _folded(builder, body.nodes, readers)
         source = arrays.get(node.inputs[0]) if node.inputs else None
         function = _FUNCTIONS.get(node.operator)
-        rest = [arrays.get(name) for name in node.inputs[1:]]
-        if source is None or function is None or any(array is None for array in rest):
+        parameters = [arrays.get(name) for name in node.inputs[1:]]
+        if source is None or function is None or any(array is None for array in parameters):
             kept.append(node)
             continue
         if readers[node.inputs[0]] > 1 and source.size > MAX_COPIED_CELLS:
             kept.append(node)
             continue
-        result = function(source, *rest, **node.attributes)
+        result = function(source, *parameters, **node.attributes)
         arrays[node.outputs[0]] = np.ascontiguousarray(result).reshape(result.shape)
         if node.inputs[0] in labels:
             labels[node.outputs[0]] = labels[node.inputs[0]]
@@ -74,7 +74,7 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
 }  # fmt: skip
 
 
-def unique_names(builder: GraphBuilder, values: Iterable[str], taken: set[str]) -> dict[str, str]:
+def unique_names(builder: OnnxBuilder, values: Iterable[str], taken: set[str]) -> dict[str, str]:
     """Names of values: labels of tensors, numbered where several have the same, otherwise operators with a number."""
     names: dict[str, str] = {}
     count: Counter[str] = Counter()
@@ -92,7 +92,7 @@ def unique_names(builder: GraphBuilder, values: Iterable[str], taken: set[str]) 
     return names
 
 
-def all_values(nodes: Iterable[Node]) -> Iterable[str]:
+def all_values(nodes: Iterable[OnnxNode]) -> Iterable[str]:
     """The values that nodes compute, and the inputs of bodies, in order."""
     for node in nodes:
         for body in node.attributes.values():

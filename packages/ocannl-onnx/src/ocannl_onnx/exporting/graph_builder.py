@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class OnnxNode:
     """An operator with its inputs and outputs by name; an attribute may be a `Body`."""
 
     operator: str
@@ -29,7 +29,7 @@ class Body:
     """The graph of a loop or of a branch. Values of enclosing graphs are visible in it."""
 
     name: str
-    nodes: list[Node]
+    nodes: list[OnnxNode]
     inputs: Sequence[tuple[str, int, tuple[int, ...]]]
     outputs: Sequence[tuple[str, int, tuple[int, ...]]]
 
@@ -50,11 +50,11 @@ class Constants:
         return self._names[content]
 
 
-class GraphBuilder:
+class OnnxBuilder:
     """Appends nodes to a graph. A builder of a body shares names and constants with that of the enclosing graph."""
 
-    def __init__(self, parent: GraphBuilder | None = None) -> None:
-        self.nodes: list[Node] = []
+    def __init__(self, parent: OnnxBuilder | None = None) -> None:
+        self.nodes: list[OnnxNode] = []
         self.parent = parent
         self.constants: Constants = Constants() if parent is None else parent.constants
         self.labels: dict[str, str] = {} if parent is None else parent.labels
@@ -66,7 +66,7 @@ class GraphBuilder:
         """The number of terms of sums."""
         self.reshaped_from: dict[str, str] = {} if parent is None else dict(parent.reshaped_from)
         self._numbers: Iterator[int] = count() if parent is None else parent._numbers
-        self._known: dict[tuple[Any, ...], str] = {}
+        self._values: dict[tuple[Any, ...], str] = {}
 
     def fresh(self, name: str) -> str:
         """A name of a value that no other value has; labels replace these names in the end."""
@@ -75,16 +75,16 @@ class GraphBuilder:
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Appends a node with one output, and returns the name of this; an equal node is used again."""
         key = (operator, inputs, tuple(sorted((name, repr(value)) for name, value in attributes.items())))
-        found = self._lookup(key)
-        if found is None:
-            found = self._known[key] = self.fresh(operator)
-            self.nodes.append(Node(operator, list(inputs), [found], attributes))
-        return found
+        value_name = self._lookup(key)
+        if value_name is None:
+            value_name = self._values[key] = self.fresh(operator)
+            self.nodes.append(OnnxNode(operator, list(inputs), [value_name], attributes))
+        return value_name
 
     def nodes_of(self, operator: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
         """Appends a node with several outputs."""
         names = [self.fresh(operator) for _ in range(outputs)]
-        self.nodes.append(Node(operator, list(inputs), names, attributes))
+        self.nodes.append(OnnxNode(operator, list(inputs), names, attributes))
         return names
 
     def constant(self, array: Any) -> str:
@@ -105,12 +105,12 @@ class GraphBuilder:
             self.labels.setdefault(value, name)
 
     def _lookup(self, key: tuple[Any, ...]) -> str | None:
-        if key in self._known:
-            return self._known[key]
+        if key in self._values:
+            return self._values[key]
         return None if self.parent is None else self.parent._lookup(key)
 
 
-def used_names(nodes: Sequence[Node]) -> set[str]:
+def used_names(nodes: Sequence[OnnxNode]) -> set[str]:
     """All values that nodes read, also in bodies."""
     names: set[str] = set()
     for node in nodes:
@@ -121,7 +121,7 @@ def used_names(nodes: Sequence[Node]) -> set[str]:
     return names
 
 
-def live_nodes(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:
+def live_nodes(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> list[OnnxNode]:
     """The nodes that compute outputs, in order; in bodies as well."""
     wanted, kept = set(outputs), []
     for node in reversed(nodes):
@@ -137,7 +137,7 @@ def live_nodes(nodes: Sequence[Node], outputs: Sequence[str]) -> list[Node]:
 
 def graph_proto(
     name: str,
-    nodes: Sequence[Node],
+    nodes: Sequence[OnnxNode],
     inputs: Sequence[tuple[str, int, tuple[int, ...]]],
     outputs: Sequence[tuple[str, int, tuple[int, ...]]],
     arrays: Mapping[str, Array],
@@ -152,7 +152,7 @@ def graph_proto(
     )
 
 
-def _node_proto(node: Node) -> onnx.NodeProto:
+def _node_proto(node: OnnxNode) -> onnx.NodeProto:
     attributes = {
         key: graph_proto(value.name, value.nodes, value.inputs, value.outputs, {}) if isinstance(value, Body) else value
         for key, value in node.attributes.items()
@@ -160,7 +160,7 @@ def _node_proto(node: Node) -> onnx.NodeProto:
     return helper.make_node(node.operator, node.inputs, node.outputs, name=node.outputs[0], **attributes)
 
 
-def rename(nodes: Sequence[Node], names: Mapping[str, str]) -> None:
+def rename(nodes: Sequence[OnnxNode], names: Mapping[str, str]) -> None:
     """Replaces names of values, also in bodies."""
     for node in nodes:
         node.inputs = [names.get(name, name) for name in node.inputs]
@@ -168,5 +168,5 @@ def rename(nodes: Sequence[Node], names: Mapping[str, str]) -> None:
         for body in node.attributes.values():
             if isinstance(body, Body):
                 rename(body.nodes, names)
-                body.inputs = [(names.get(name, name), *rest) for name, *rest in body.inputs]  # type: ignore[misc]
-                body.outputs = [(names.get(name, name), *rest) for name, *rest in body.outputs]  # type: ignore[misc]
+                body.inputs = [(names.get(name, name), *declaration) for name, *declaration in body.inputs]  # type: ignore[misc]
+                body.outputs = [(names.get(name, name), *declaration) for name, *declaration in body.outputs]  # type: ignore[misc]

@@ -12,7 +12,7 @@ import numpy as np
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.precision import Family, Precision, bool_, int32, int64, uint32, uint64
 from ocannl_onnx.element_types import element_type_of
-from ocannl_onnx.exporting.graph_builder import GraphBuilder
+from ocannl_onnx.exporting.graph_builder import OnnxBuilder
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +48,7 @@ def carrier(kind: Precision) -> Precision:
 class Grids:
     """Writes operators that change types and axes of grids."""
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: OnnxBuilder) -> None:
         self.builder = builder
 
     # --- types ---
@@ -159,13 +159,13 @@ def static_index(index: Affine) -> tuple[tuple[Sym, ...], Array]:
     return axes, np.broadcast_to(value, tuple(sym.extent for sym in axes))
 
 
-def transposed(builder: GraphBuilder, name: str, source: Sequence[Any], target: Sequence[Any]) -> str:
+def transposed(builder: OnnxBuilder, name: str, source: Sequence[Any], target: Sequence[Any]) -> str:
     """An array with axes `source` in the order `target`."""
     order = [list(source).index(axis) for axis in target]
     return name if order == list(range(len(order))) else builder.node("Transpose", name, perm=order)
 
 
-def reshaped(builder: GraphBuilder, name: str, dims: Sequence[int]) -> str:
+def reshaped(builder: OnnxBuilder, name: str, dims: Sequence[int]) -> str:
     """An array with other axes; of an array that was reshaped before, it is the original that is reshaped."""
     origin = builder.reshaped_from.get(name, name)
     if builder.dims.get(origin) == tuple(dims):
@@ -175,7 +175,7 @@ def reshaped(builder: GraphBuilder, name: str, dims: Sequence[int]) -> str:
     return result
 
 
-def _reshape(builder: GraphBuilder, name: str, dims: Sequence[int]) -> str:
+def _reshape(builder: OnnxBuilder, name: str, dims: Sequence[int]) -> str:
     attributes = {"allowzero": 1} if 0 in dims else {}
     return builder.node("Reshape", name, builder.integers(*dims), **attributes)
 

@@ -30,7 +30,7 @@ class Stored:
 
 
 @dataclass(slots=True)
-class Scope:
+class SymbolValues:
     """The values of symbols that are not loops: computed positions, steps of loops around, and static symbols. Computed
     positions are clipped to the range of their symbols."""
 
@@ -53,7 +53,7 @@ class Loads:
         self.grids = grids
         self.builder = grids.builder
 
-    def index(self, index: Affine, scope: Scope) -> Grid:
+    def index(self, index: Affine, scope: SymbolValues) -> Grid:
         """The values of an index."""
         fixed = [(coef, sym) for coef, sym in index.terms if sym not in scope.computed]
         total = self.grids.index(Affine.sum(fixed, index.const))
@@ -75,15 +75,15 @@ class Loads:
         dims: Sequence[int],
         indices: Sequence[Affine],
         outside: float | None,
-        scope: Scope,
+        scope: SymbolValues,
     ) -> Grid:
         """The cells at `indices`, or the number `outside` where these are out of bounds."""
-        reader = _Reader(self, kind, tuple(dims), tuple(indices), outside, scope)
+        reader = _ReadWriter(self, kind, tuple(dims), tuple(indices), outside, scope)
         return reader.read(stored)
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ReadWriter:
     """One read. `layout` are the axes of the current array: loops, and numbers of axes of the node."""
 
     loads: Loads
@@ -91,7 +91,7 @@ class _Reader:
     dims: tuple[int, ...]
     indices: tuple[Affine, ...]
     outside: float | None
-    scope: Scope
+    scope: SymbolValues
     layout: list[Sym | int] = field(default_factory=list)
     masks: list[Grid] = field(default_factory=list)
 
@@ -172,8 +172,8 @@ class _Reader:
         return size + max(0, -first) + max(0, last - size + 1)
 
     def _is_shared(self, axis: int) -> bool:
-        own = self.scope.axes_of(self.indices[axis])
-        return any(own & self.scope.axes_of(index) for n, index in enumerate(self.indices) if n != axis)
+        loops = self.scope.axes_of(self.indices[axis])
+        return any(loops & self.scope.axes_of(index) for n, index in enumerate(self.indices) if n != axis)
 
     def _selected(self, name: str, at: int, position: int, size: int) -> str:
         builder = self.loads.builder
@@ -202,10 +202,10 @@ class _Reader:
     def _flat(self, name: str, shared: Sequence[int]) -> str:
         """Replaces axes that share loops by these, with positions in the flattened axes."""
         grids, builder = self.loads.grids, self.loads.builder
-        rest = [axis for axis in self.layout if axis not in shared]
-        name = transposed(builder, name, self.layout, [*shared, *rest])
+        remaining = [axis for axis in self.layout if axis not in shared]
+        name = transposed(builder, name, self.layout, [*shared, *remaining])
         size = prod(self.dims[n] for n in shared)
-        name = reshaped(builder, name, [size, *(self._size_of(axis) for axis in rest)])
+        name = reshaped(builder, name, [size, *(self._size_of(axis) for axis in remaining)])
         address, step = None, size
         for n in shared:
             step //= self.dims[n]
@@ -215,7 +215,7 @@ class _Reader:
                 positions = folded(grids, "Mul", [positions, scale])
             address = positions if address is None else folded(grids, "Add", [address, positions])
         assert address is not None
-        self.layout = [*address.axes, *rest]
+        self.layout = [*address.axes, *remaining]
         return builder.node("Gather", name, address.name, axis=0)
 
 
@@ -254,9 +254,9 @@ def radix(index: Affine, size: int) -> list[Sym] | None:
 
 def inside(grids: Grids, positions: Grid, low: int, high: int) -> Grid:
     """Whether positions are in a range."""
-    least, largest = (grids.constant(np.array(limit), (), int64) for limit in (low, high))
-    at_least = grids.elementwise("GreaterOrEqual", [positions, least], bool_)
-    return grids.elementwise("And", [at_least, grids.elementwise("LessOrEqual", [positions, largest], bool_)], bool_)
+    low_limit, high_limit = (grids.constant(np.array(limit), (), int64) for limit in (low, high))
+    above = grids.elementwise("GreaterOrEqual", [positions, low_limit], bool_)
+    return grids.elementwise("And", [above, grids.elementwise("LessOrEqual", [positions, high_limit], bool_)], bool_)
 
 
 def clipped(grids: Grids, positions: Grid, low: int, high: int) -> Grid:

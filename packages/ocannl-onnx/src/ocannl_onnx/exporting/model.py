@@ -25,12 +25,12 @@ from ocannl_onnx.element_types import element_type_of
 from ocannl_onnx.errors import UnsupportedModel
 from ocannl_onnx.exporting.composite_operators import CompositeOperators
 from ocannl_onnx.exporting.finishing import all_values, fold_layouts, unique_names
-from ocannl_onnx.exporting.graph_builder import GraphBuilder, graph_proto, live_nodes, rename, used_names
+from ocannl_onnx.exporting.graph_builder import OnnxBuilder, graph_proto, live_nodes, rename, used_names
 from ocannl_onnx.exporting.grids import Grid, transposed
 from ocannl_onnx.exporting.host_functions import HostFunctions
 from ocannl_onnx.exporting.loads import Stored
 from ocannl_onnx.exporting.recognized_operators import recognize
-from ocannl_onnx.exporting.regions import MissingForm, Region
+from ocannl_onnx.exporting.regions import MissingForm, RegionWriter
 
 OLDEST_OPSET, DEFAULT_OPSET = 20, 21
 MAX_MESSAGE_BYTES = (1 << 31) - (1 << 20)  # of a message of protobuf; larger models store their data in a second file
@@ -134,7 +134,7 @@ class _Exporter:
 
     def __init__(self, outputs: Mapping[str, oc.Tensor], inputs: Mapping[str, oc.Tensor], ctx: oc.Context) -> None:
         self.outputs, self.ctx = outputs, ctx
-        self.builder = GraphBuilder()
+        self.builder = OnnxBuilder()
         self.missing: dict[str, MissingForm] = {}
         self.inputs: dict[str, tuple[int, tuple[int, ...]]] = {}
         self._names = {t.node: name for name, t in inputs.items()}
@@ -150,7 +150,7 @@ class _Exporter:
         nodes = {t.node: t for t in everything}
         values: dict[TNode, Stored] = {}
         steps: dict[Sym, Grid] = {}
-        region = Region(self.builder, values, steps, HostFunctions(nodes), self.missing)
+        region = RegionWriter(self.builder, values, steps, HostFunctions(nodes), self.missing)
         reached = set(tensors)
         composites = CompositeOperators(everything)
         codes = [
@@ -234,8 +234,8 @@ class _Exporter:
             builder.labels[value] = name
         constants = [name for name in builder.constants.arrays if name in used]
         taken = {*self.inputs, *renamed.values()}
-        rest = (value for value in (*constants, *all_values(nodes)) if value not in renamed)
-        renamed |= unique_names(builder, rest, taken)
+        unnamed = (value for value in (*constants, *all_values(nodes)) if value not in renamed)
+        renamed |= unique_names(builder, unnamed, taken)
         rename(nodes, renamed)
         graph = graph_proto(
             next(iter(self.outputs)),
@@ -256,7 +256,7 @@ def _has_region(items: Iterable[Comp]) -> bool:
 
 
 def _without_identities(
-    nodes: list[Any], outputs: set[str], inputs: set[str], builder: GraphBuilder
+    nodes: list[Any], outputs: set[str], inputs: set[str], builder: OnnxBuilder
 ) -> list[Any]:
     """The nodes, with outputs computed in place: an output is a copy only of an input, a constant or another output."""
     by_output = {name: node for node in nodes for name in node.outputs}

@@ -64,7 +64,7 @@ class Pointwise:
         return self.compare(name, [self.value(arg) for arg in args])
 
     def compare(self, name: str, values: Sequence[Grid]) -> Grid:
-        """A comparison, or a logical operation, of values of one type; the result has type bool."""
+        """A comparison, or a logical operation, of values of unit type; the result has type bool."""
         kind = values[0].kind
         if name in ("and", "or"):
             return self.op(name.capitalize(), [self.grids.converted(value, bool_) for value in values], bool_)
@@ -88,7 +88,7 @@ class Pointwise:
         return self.apply(name, [self.value(arg) for arg in args])
 
     def apply(self, name: str, operands: Sequence[Grid]) -> Grid:
-        """A primitive operation of values of one type."""
+        """A primitive operation of values of unit type."""
         kind = operands[0].kind
         if kind is bool_ and name in _LOGICAL:
             return self.op(_LOGICAL[name], operands, bool_)
@@ -100,12 +100,12 @@ class Pointwise:
             raise NoForm(f"`{name}` is no operator of ONNX")
         return self.grids.wrapped(_RULES[name](self, operands, kind))
 
-    def where(self, condition: Grid, then: Grid, otherwise: Grid) -> Grid:
-        if then.kind is bool_:
-            chosen = self.op("And", [condition, then], bool_)
-            rest = self.op("And", [self.op("Not", [condition], bool_), otherwise], bool_)
-            return self.op("Or", [chosen, rest], bool_)
-        return self.op("Where", [condition, then, otherwise], then.kind)
+    def where(self, condition: Grid, if_true: Grid, if_false: Grid) -> Grid:
+        if if_true.kind is bool_:
+            chosen = self.op("And", [condition, if_true], bool_)
+            remaining = self.op("And", [self.op("Not", [condition], bool_), if_false], bool_)
+            return self.op("Or", [chosen, remaining], bool_)
+        return self.op("Where", [condition, if_true, if_false], if_true.kind)
 
     def op(self, operator: str, operands: Sequence[Grid], kind: Precision, **attributes: int) -> Grid:
         return self.grids.elementwise(operator, operands, kind, **attributes)
@@ -227,11 +227,11 @@ def _erfc(p: Pointwise, xs: Sequence[Grid], kind: Precision) -> Grid:
     """1 minus the error function; in float32, from 0.5 the formula of Press et al. (1992, section 6.2), so that the
     relative error is small."""
     (x,) = xs
-    one = p.number(1, kind)
-    near = p.op("Sub", [one, p.op("Erf", [x], kind)], kind)
+    unit = p.number(1, kind)
+    near = p.op("Sub", [unit, p.op("Erf", [x], kind)], kind)
     if kind.nbytes > 4:
         return near
-    t = p.op("Reciprocal", [p.op("Add", [p.op("Mul", [x, p.number(0.5, kind)], kind), one], kind)], kind)
+    t = p.op("Reciprocal", [p.op("Add", [p.op("Mul", [x, p.number(0.5, kind)], kind), unit], kind)], kind)
     exponent = p.number(_ERFC[-1], kind)
     for coefficient in _ERFC[-2::-1]:
         exponent = p.op("Add", [p.op("Mul", [exponent, t], kind), p.number(coefficient, kind)], kind)
@@ -279,8 +279,8 @@ def _shift(direction: str) -> Rule:
         amount = p.where(is_inside, amount, zero)
         negative = p.op("Less", [x, zero], bool_)
         source = p.where(negative, p.op("BitwiseNot", [x], int64), x) if direction == "RIGHT" else x
-        words = [Grid(p.grids.cast(g.name, int64, uint64), g.axes, uint64) for g in (source, amount)]
-        shifted = p.op("BitShift", words, uint64, direction=direction)  # type: ignore[arg-type]
+        unsigned = [Grid(p.grids.cast(g.name, int64, uint64), g.axes, uint64) for g in (source, amount)]
+        shifted = p.op("BitShift", unsigned, uint64, direction=direction)  # type: ignore[arg-type]
         result = Grid(p.grids.cast(shifted.name, uint64, int64), shifted.axes, int64)
         if direction == "RIGHT":
             result = p.where(is_inside, result, zero)

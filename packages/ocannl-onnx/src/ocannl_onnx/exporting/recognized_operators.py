@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ocannl_onnx.exporting.graph_builder import Array, Body, GraphBuilder, Node
+from ocannl_onnx.exporting.graph_builder import Array, Body, OnnxBuilder, OnnxNode
 
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 
@@ -18,26 +18,26 @@ REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 class Patterns:
     """The nodes of a graph by their outputs, in which patterns are replaced."""
 
-    def __init__(self, builder: GraphBuilder, nodes: Sequence[Node], outer: dict[str, Node]) -> None:
+    def __init__(self, builder: OnnxBuilder, nodes: Sequence[OnnxNode], outer: dict[str, OnnxNode]) -> None:
         self.builder = builder
         self.nodes = list(nodes)
         self.producers = {**outer, **{name: node for node in nodes for name in node.outputs}}
 
-    def run(self) -> list[Node]:
+    def run(self) -> list[OnnxNode]:
         """The nodes after all replacements, in order."""
         for number, node in enumerate(self.nodes):
             for value in node.attributes.values():
                 if isinstance(value, Body):
                     value.nodes = Patterns(self.builder, value.nodes, self.producers).run()
             for pattern in PATTERNS.get(node.operator, ()):
-                found = pattern(self, self.nodes[number])
-                if found is not None:
-                    found.outputs = node.outputs
-                    self.nodes[number] = self.producers[node.outputs[0]] = found
+                replacement = pattern(self, self.nodes[number])
+                if replacement is not None:
+                    replacement.outputs = node.outputs
+                    self.nodes[number] = self.producers[node.outputs[0]] = replacement
                     break
         return self.nodes
 
-    def producer(self, value: str, *operators: str) -> Node | None:
+    def producer(self, value: str, *operators: str) -> OnnxNode | None:
         node = self.producers.get(value)
         return node if node is not None and node.operator in operators else None
 
@@ -49,7 +49,7 @@ class Patterns:
         array = self.array(value)
         return float(array.reshape(())) if array is not None and array.size == 1 else None
 
-    def axes(self, node: Node) -> list[int] | None:
+    def axes(self, node: OnnxNode) -> list[int] | None:
         array = self.array(node.inputs[1]) if len(node.inputs) > 1 else None
         return None if array is None else [int(axis) for axis in array]
 
@@ -65,12 +65,12 @@ class Patterns:
         axes = self.axes(node)
         return axes if axes is not None and (node.attributes.get("keepdims") == 1 or axes == [0]) else None
 
-    def operands(self, node: Node, known: Callable[[str], bool]) -> tuple[str, str] | None:
-        """The operands of a commutative node: one that is not `known`, and one that is."""
+    def operands(self, node: OnnxNode, is_second: Callable[[str], bool]) -> tuple[str, str] | None:
+        """The operands of a commutative node: one that is not `is_second`, and one that is."""
         left, right = node.inputs
-        if known(right):
+        if is_second(right):
             return left, right
-        return (right, left) if known(left) else None
+        return (right, left) if is_second(left) else None
 
     def vector(self, value: str, rank: int, axis: int) -> str | None:
         """A constant that varies along one axis only, as a vector."""
@@ -86,30 +86,30 @@ class Patterns:
         return name
 
 
-def _kept_axes(p: Patterns, node: Node) -> Node | None:
+def _kept_axes(p: Patterns, node: OnnxNode) -> OnnxNode | None:
     """Unsqueeze of a reduction: the reduction with axes of size 1."""
     source = p.producer(node.inputs[0], *REDUCTIONS)
     if source is None or source.attributes.get("keepdims") or p.axes(source) != p.axes(node):
         return None
-    return Node(source.operator, source.inputs, [], {**source.attributes, "keepdims": 1})
+    return OnnxNode(source.operator, source.inputs, [], {**source.attributes, "keepdims": 1})
 
 
-def _mean(p: Patterns, node: Node) -> Node | None:
+def _mean(p: Patterns, node: OnnxNode) -> OnnxNode | None:
     source = p.producer(node.inputs[0], "ReduceSum")
     if source is None or p.scalar(node.inputs[1]) != p.builder.terms.get(source.outputs[0]):
         return None
-    return Node("ReduceMean", source.inputs, [], source.attributes)
+    return OnnxNode("ReduceMean", source.inputs, [], source.attributes)
 
 
-def _average(p: Patterns, node: Node) -> Node | None:
+def _average(p: Patterns, node: OnnxNode) -> OnnxNode | None:
     """A sum of windows, which is an average multiplied by a size, divided by this size."""
     product, size = p.producer(node.inputs[0], "Mul"), p.scalar(node.inputs[1])
     pair = None if product is None else p.operands(product, lambda value: p.scalar(value) == size)
     source = None if pair is None else p.producer(pair[0], "AveragePool")
-    return None if source is None else Node(source.operator, source.inputs, [], source.attributes)
+    return None if source is None else OnnxNode(source.operator, source.inputs, [], source.attributes)
 
 
-def _softmax(p: Patterns, node: Node) -> Node | None:
+def _softmax(p: Patterns, node: OnnxNode) -> OnnxNode | None:
     exponential = p.producer(node.inputs[0], "Exp")
     axes = p.reduction_along(node.inputs[1], "ReduceSum", node.inputs[0])
     shifted = None if exponential is None else p.producer(exponential.inputs[0], "Sub")
@@ -118,18 +118,18 @@ def _softmax(p: Patterns, node: Node) -> Node | None:
     x, largest = shifted.inputs
     if p.reduction_along(largest, "ReduceMax", x) != axes:
         return None
-    return Node("Softmax", [x], [], {"axis": axes[0]})
+    return OnnxNode("Softmax", [x], [], {"axis": axes[0]})
 
 
-def _sigmoid(p: Patterns, node: Node) -> Node | None:
+def _sigmoid(p: Patterns, node: OnnxNode) -> OnnxNode | None:
     total = p.producer(node.inputs[0], "Add")
     pair = None if total is None else p.operands(total, lambda value: p.scalar(value) == 1)
     exponential = None if pair is None else p.producer(pair[0], "Exp")
     negated = None if exponential is None else p.producer(exponential.inputs[0], "Neg")
-    return None if negated is None else Node("Sigmoid", negated.inputs, [], {})
+    return None if negated is None else OnnxNode("Sigmoid", negated.inputs, [], {})
 
 
-def _normalization(p: Patterns, node: Node) -> Node | None:
+def _normalization(p: Patterns, node: OnnxNode) -> OnnxNode | None:
     """`(x - mean) / sqrt(variance + epsilon) * scale + bias`, of the batch with constant moments, or of a layer."""
     pair = p.operands(node, lambda value: p.array(value) is not None)
     scaled = None if pair is None else p.producer(pair[0], "Mul")
@@ -144,10 +144,10 @@ def _normalization(p: Patterns, node: Node) -> Node | None:
         rank = p.rank(node.outputs[0])
         if rank is None:
             continue
-        found = _batch_normalization(p, difference, deviation, inner[1], pair[1], rank)
-        found = found or _layer_normalization(p, difference, deviation, inner[1], pair[1], rank)
-        if found is not None:
-            return found
+        replacement = _batch_normalization(p, difference, deviation, inner[1], pair[1], rank)
+        replacement = replacement or _layer_normalization(p, difference, deviation, inner[1], pair[1], rank)
+        if replacement is not None:
+            return replacement
     return None
 
 
@@ -165,8 +165,8 @@ def _inverse_deviation(p: Patterns, value: str) -> tuple[str, float] | None:
 
 
 def _batch_normalization(
-    p: Patterns, difference: Node, deviation: tuple[str, float], scale: str, bias: str, rank: int
-) -> Node | None:
+    p: Patterns, difference: OnnxNode, deviation: tuple[str, float], scale: str, bias: str, rank: int
+) -> OnnxNode | None:
     variance = p.array(deviation[0])
     vectors = [p.vector(value, rank, 1) for value in (scale, bias, difference.inputs[1])]
     if rank < 2 or variance is None or variance.dtype != np.float32 or any(vector is None for vector in vectors):
@@ -175,12 +175,12 @@ def _batch_normalization(
     if variance.ndim != 1 or any(p.array(vector).size != size for vector in vectors if vector is not None):  # type: ignore[union-attr]
         return None
     inputs = [difference.inputs[0], *(vector for vector in vectors if vector is not None), deviation[0]]
-    return Node("BatchNormalization", inputs, [], {"epsilon": deviation[1]})
+    return OnnxNode("BatchNormalization", inputs, [], {"epsilon": deviation[1]})
 
 
 def _layer_normalization(
-    p: Patterns, difference: Node, deviation: tuple[str, float], scale: str, bias: str, rank: int
-) -> Node | None:
+    p: Patterns, difference: OnnxNode, deviation: tuple[str, float], scale: str, bias: str, rank: int
+) -> OnnxNode | None:
     x, mean = difference.inputs
     last = [rank - 1]
     if p.reduction_along(mean, "ReduceMean", x) != last:
@@ -193,10 +193,10 @@ def _layer_normalization(
     if any(vector is None for vector in vectors):
         return None
     inputs = [x, *(vector for vector in vectors if vector is not None)]
-    return Node("LayerNormalization", inputs, [], {"axis": -1, "epsilon": deviation[1]})
+    return OnnxNode("LayerNormalization", inputs, [], {"axis": -1, "epsilon": deviation[1]})
 
 
-Pattern = Callable[[Patterns, Node], Node | None]
+Pattern = Callable[[Patterns, OnnxNode], OnnxNode | None]
 
 PATTERNS: dict[str, tuple[Pattern, ...]] = {
     "Unsqueeze": (_kept_axes,),
@@ -207,6 +207,6 @@ PATTERNS: dict[str, tuple[Pattern, ...]] = {
 """The patterns of a node with this operator, in order."""
 
 
-def recognize(builder: GraphBuilder, nodes: Sequence[Node]) -> list[Node]:
+def recognize(builder: OnnxBuilder, nodes: Sequence[OnnxNode]) -> list[OnnxNode]:
     """The nodes of a graph and of its bodies, with operators of ONNX in place of what they consist of."""
     return Patterns(builder, nodes, {}).run()

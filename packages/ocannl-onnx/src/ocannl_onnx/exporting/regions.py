@@ -16,7 +16,7 @@ from ocannl.ir.precision import int64
 from ocannl.ir.tnode import TNode
 from ocannl.lang.core.region_tensor import exposed
 from ocannl_onnx.element_types import element_type_of
-from ocannl_onnx.exporting.graph_builder import Body, GraphBuilder
+from ocannl_onnx.exporting.graph_builder import Body, OnnxBuilder
 from ocannl_onnx.exporting.grids import Grid, NoForm, transposed
 from ocannl_onnx.exporting.loads import Stored
 from ocannl_onnx.exporting.statements import Statements
@@ -36,13 +36,13 @@ class MissingForm:
         return f"`{self.label}`: {self.reason}"
 
 
-class Region:
+class RegionWriter:
     """Writes the graph of one computation. Results of statements without a form are values that no node computes, with
     the reasons in `missing`."""
 
     def __init__(
         self,
-        builder: GraphBuilder,
+        builder: OnnxBuilder,
         values: dict[TNode, Stored],
         steps: Mapping[Sym, Grid],
         host_function: HostFunction,
@@ -97,8 +97,8 @@ class Region:
         name = self.builder.node("Expand", number, self.builder.integers(*node.dims)) if node.dims else number
         return Stored(name, tuple(range(len(node.dims))))
 
-    def _body(self, builder: GraphBuilder, values: dict[TNode, Stored], steps: Mapping[Sym, Grid]) -> Region:
-        return Region(builder, values, {**self.statements.steps, **steps}, self._host_function, self.missing)
+    def _body(self, builder: OnnxBuilder, values: dict[TNode, Stored], steps: Mapping[Sym, Grid]) -> RegionWriter:
+        return RegionWriter(builder, values, {**self.statements.steps, **steps}, self._host_function, self.missing)
 
     def _current(self, node: TNode) -> str:
         """The value of a node with its axes in order; zeros if it has none."""
@@ -111,14 +111,14 @@ class Region:
         results = [node for node in dict.fromkeys(written_nodes(code.body)) if node in live]
         condition = self.statements.scalar(code.condition).name
         old = {node: self._current(node) for node in results}
-        then, otherwise = GraphBuilder(self.builder), GraphBuilder(self.builder)
-        region = self._body(then, dict(self.values), {})
+        true_branch, false_branch = OnnxBuilder(self.builder), OnnxBuilder(self.builder)
+        region = self._body(true_branch, dict(self.values), {})
         region.run([code.body], results)
-        new = [then.nodes_of("Identity", [region._current(node)], 1)[0] for node in results]
-        kept = [otherwise.nodes_of("Identity", [old[node]], 1)[0] for node in results]
+        new = [true_branch.nodes_of("Identity", [region._current(node)], 1)[0] for node in results]
+        kept = [false_branch.nodes_of("Identity", [old[node]], 1)[0] for node in results]
         branches = {
-            "then_branch": Body("then", then.nodes, (), _declared(new, results)),
-            "else_branch": Body("else", otherwise.nodes, (), _declared(kept, results)),
+            "then_branch": Body("then", true_branch.nodes, (), _declared(new, results)),
+            "else_branch": Body("else", false_branch.nodes, (), _declared(kept, results)),
         }
         names = self.builder.nodes_of("If", [condition], len(results), **branches) if results else []
         self.values.update((node, _in_order(name, node)) for node, name in zip(results, names, strict=True))
@@ -140,7 +140,7 @@ class Region:
             for node in dict.fromkeys(node for item in items for node in written_nodes(item))
             if node in read or node in live or (isinstance(condition, Read) and node is condition.node)
         ]
-        body = GraphBuilder(self.builder)
+        body = OnnxBuilder(self.builder)
         step, is_running = body.fresh("step"), body.fresh("running")
         inputs = [body.fresh("carried") for _ in carried]
         position = Grid(step, (), int64)
@@ -164,14 +164,14 @@ class Region:
         self.values.update((node, _in_order(name, node)) for node, name in zip(carried, names, strict=False))
         for (node, row), name in zip(stacked.items(), names[len(carried) :], strict=True):
             # the reference evaluator of ONNX concatenates what it should stack
-            rest = [axis for axis in range(len(node.dims)) if axis != row.axis]
-            dims = [node.dims[axis] for axis in (row.axis, *rest)]
+            inner_axes = [axis for axis in range(len(node.dims)) if axis != row.axis]
+            dims = [node.dims[axis] for axis in (row.axis, *inner_axes)]
             name = self.builder.node("Reshape", name, self.builder.integers(*dims))
             if row.is_reversed:
                 name = self.builder.node("Slice", name, *(self.builder.integers(n) for n in (-1, -(1 << 31), 0, -1)))
-            self.values[node] = Stored(name, (row.axis, *rest))
+            self.values[node] = Stored(name, (row.axis, *inner_axes))
 
-    def _offset(self, body: GraphBuilder, step: Grid, sym: Sym) -> Grid:
+    def _offset(self, body: OnnxBuilder, step: Grid, sym: Sym) -> Grid:
         if sym.lo == 0:
             return step
         return Grid(body.node("Add", step.name, body.constant(np.array(sym.lo, np.int64))), (), int64)
@@ -188,17 +188,17 @@ class _Row:
 
 def _read_nodes(items: Sequence[Comp]) -> set[TNode]:
     """The nodes that occur in values, conditions and arguments of host calls."""
-    found: set[TNode] = set()
+    nodes: set[TNode] = set()
     for statement in (statement for item in items for statement in statements(item)):
         match statement:
             case Assign(lhs, accum, pieces=pieces):
-                found.update(read.node for piece in pieces for read in piece.reads)
-                found.update([lhs] if accum is not None else [])
+                nodes.update(read.node for piece in pieces for read in piece.reads)
+                nodes.update([lhs] if accum is not None else [])
             case Conditional(condition):
-                found.update(read.node for read in comp.reads(condition))
+                nodes.update(read.node for read in comp.reads(condition))
             case HostCall():
-                found.update(statement.read)
-    return found
+                nodes.update(statement.read)
+    return nodes
 
 
 def _stacked_nodes(items: Sequence[Comp], sym: Sym) -> dict[TNode, _Row]:
@@ -226,10 +226,10 @@ def _row_of(item: Assign, sym: Sym) -> _Row | None:
         return None
     (axis,) = axes
     forward, backward = Affine.of(sym), Affine.of(sym.hi) - sym
-    rest = (*piece.indices[:axis], *piece.indices[axis + 1 :])
-    is_whole = piece.value.indices == rest == tuple(map(Affine.of, piece.loops)) and piece.when.is_true
+    inner_axes = (*piece.indices[:axis], *piece.indices[axis + 1 :])
+    is_complete = piece.value.indices == inner_axes == tuple(map(Affine.of, piece.loops)) and piece.when.is_true
     dims = (*item.lhs.dims[:axis], *item.lhs.dims[axis + 1 :])
-    if not is_whole or piece.indices[axis] not in (forward, backward) or item.lhs.dims[axis] != sym.extent or sym.lo:
+    if not is_complete or piece.indices[axis] not in (forward, backward) or item.lhs.dims[axis] != sym.extent or sym.lo:
         return None
     return _Row(piece.value.node, axis, piece.indices[axis] == backward) if dims == piece.value.node.dims else None
 

@@ -17,10 +17,17 @@ from ocannl.ir.precision import Precision, bool_, int32, int64
 from ocannl.ir.tnode import TNode
 from ocannl.lower import types
 from ocannl.lower.coverage import is_injective
-from ocannl_onnx.exporting.contractions import MATMUL_TYPES, REDUCTIONS, Windows, product, reduced, sum_of_products
-from ocannl_onnx.exporting.graph_builder import GraphBuilder
+from ocannl_onnx.exporting.contractions import (
+    MATMUL_TYPES,
+    REDUCTIONS,
+    WindowOperators,
+    product,
+    reduced,
+    sum_of_products,
+)
+from ocannl_onnx.exporting.graph_builder import OnnxBuilder
 from ocannl_onnx.exporting.grids import Grid, Grids, NoForm, carrier, static_index
-from ocannl_onnx.exporting.loads import Loads, Scope, Stored, clipped, inside
+from ocannl_onnx.exporting.loads import Loads, Stored, SymbolValues, clipped, inside
 from ocannl_onnx.exporting.pointwise import Pointwise
 from ocannl_onnx.exporting.stores import SCATTERS, Stores, lhs_loops
 
@@ -28,7 +35,7 @@ from ocannl_onnx.exporting.stores import SCATTERS, Stores, lhs_loops
 class Statements:
     """Translates assignments. `values` are the current values of nodes, `steps` those of the symbols around."""
 
-    def __init__(self, builder: GraphBuilder, values: dict[TNode, Stored], steps: Mapping[Sym, Grid]) -> None:
+    def __init__(self, builder: OnnxBuilder, values: dict[TNode, Stored], steps: Mapping[Sym, Grid]) -> None:
         self.builder = builder
         self.values = values
         self.steps = dict(steps)
@@ -85,7 +92,7 @@ class Statements:
 
     # --- values ---
 
-    def operand(self, value: comp.Value, scope: Scope) -> types.Operand:
+    def operand(self, value: comp.Value, scope: SymbolValues) -> types.Operand:
         """A value with the conversions between types written out."""
         match value:
             case comp.Read(node, indices, outside, merge):
@@ -110,7 +117,7 @@ class Statements:
             self._bufs[node] = Buf(node.label, node.precision, node.dims, strides, space, access, node)
         return self._bufs[node]
 
-    def pointwise(self, scope: Scope) -> Pointwise:
+    def pointwise(self, scope: SymbolValues) -> Pointwise:
         def load(load: Load, outside: float | None) -> Grid:
             buf = load.ref.buf
             return self.loads.load(self.stored(load), buf.precision, buf.shape, load.ref.indices, outside, scope)
@@ -129,7 +136,7 @@ class Statements:
 
     def scalar(self, value: comp.Value) -> Grid:
         """A condition: whether a value without loops is not 0."""
-        scope = Scope(self.steps)
+        scope = SymbolValues(self.steps)
         expr = types.cast(types.apply(BY_NAME["ne"], (self.operand(value, scope), comp.Number(0))), bool_)
         return self.pointwise(scope).truth(expr)
 
@@ -155,12 +162,12 @@ class _Piece:
         """Whether cells are known only when the model runs."""
         return not all(self.scope.is_static(index) for index in self.indices)
 
-    def _scope(self) -> tuple[Scope, list[Grid]]:
+    def _scope(self) -> tuple[SymbolValues, list[Grid]]:
         """The computed symbols, and where those of indirect indices are in range."""
         computed = dict(self.writer.steps)
         masks: list[Grid] = []
         for indirect in self.piece.indirect:
-            scope = Scope(dict(computed))
+            scope = SymbolValues(dict(computed))
             value = types.cast(self.writer.operand(indirect.value, scope), int64)
             positions = self.writer.pointwise(scope).value(value)
             low, high = indirect.sym.lo, indirect.sym.hi
@@ -169,7 +176,7 @@ class _Piece:
                 masks.append(inside(self.grids, positions, low, high))
                 positions = clipped(self.grids, positions, low, max(low, high))
             computed[indirect.sym] = positions
-        return Scope(computed), masks
+        return SymbolValues(computed), masks
 
     def _condition(self, when: Cond) -> Grid:
         facts = [(fact, "GreaterOrEqual") for fact in when.ge0] + [(fact, "Equal") for fact in when.eq0]
@@ -225,12 +232,12 @@ class _Piece:
             if sym in grid.axes:
                 at = grid.axes.index(sym)
                 last = builder.constant(np.array(sym.extent - 1, np.int64))
-                rest = tuple(axis for axis in grid.axes if axis is not sym)
-                grid = Grid(builder.node("Gather", grid.name, last, axis=at), rest, grid.kind)
+                remaining = tuple(axis for axis in grid.axes if axis is not sym)
+                grid = Grid(builder.node("Gather", grid.name, last, axis=at), remaining, grid.kind)
         return grid
 
     def _windowed_or_product(self) -> Grid | None:
-        op, windows = self.op, Windows(self.grids, self.writer.stored)
+        op, windows = self.op, WindowOperators(self.grids, self.writer.stored)
         assert op is not None
         if self.summed and (pooled := windows.pooling(self.expr, op, self.kept, self.scope)) is not None:
             return pooled if op is not ADD else self._repeated(pooled)
@@ -332,7 +339,7 @@ class _Piece:
         return stores.scattered(base, grid, self.piece.loops, self.indices, self.mask, dims, None, self.scope)
 
 
-def _loops(expr: Expr, scope: Scope) -> set[Sym]:
+def _loops(expr: Expr, scope: SymbolValues) -> set[Sym]:
     """The loops that an expression depends on."""
     match expr:
         case Load(ref):
@@ -343,6 +350,6 @@ def _loops(expr: Expr, scope: Scope) -> set[Sym]:
             return set().union(*(_loops(arg, scope) for arg in args))
         case Cast(value, _):
             return _loops(value, scope)
-        case When(_, then, _):
-            return _loops(then, scope)
+        case When(_, value, _):
+            return _loops(value, scope)
     return set()

@@ -12,7 +12,7 @@ from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision, int64
 from ocannl_onnx.exporting.grids import Grid, Grids, carrier, transposed
-from ocannl_onnx.exporting.loads import Loads, Scope, Stored, folded, radix
+from ocannl_onnx.exporting.loads import Loads, Stored, SymbolValues, folded, radix
 
 SCATTERS = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
 
@@ -37,14 +37,14 @@ class Stores:
     def direct(self, grid: Grid, indices: Sequence[Affine], dims: Sequence[int]) -> Stored | None:
         """The value of a node whose cells are the iterations of a grid, in order; None if they are not."""
         digits = [radix(index, size) for index, size in zip(indices, dims, strict=True)]
-        loops = [sym for own in digits if own is not None for sym in own]
-        if any(own is None for own in digits) or len(set(loops)) != len(loops) or not set(grid.axes) <= set(loops):
+        loops = [sym for axis_loops in digits if axis_loops is not None for sym in axis_loops]
+        if None in digits or len(set(loops)) != len(loops) or not set(grid.axes) <= set(loops):
             return None
         if set(grid.axes) != set(loops):
             grid = self.grids.expanded(grid, [*(sym for sym in loops if sym not in grid.axes), *grid.axes])
-        owners = {sym: axis for axis, own in enumerate(digits) for sym in own or ()}
+        owners = {sym: axis for axis, loops in enumerate(digits) for sym in loops or ()}
         order = tuple(dict.fromkeys(owners[sym] for sym in grid.axes))
-        units = tuple(axis for axis, own in enumerate(digits) if not own)
+        units = tuple(axis for axis, loops in enumerate(digits) if not loops)
         merged = [sym for axis in order for sym in digits[axis] or ()]
         if merged != list(grid.axes):  # it is transposed anyway
             order = tuple(sorted(order))
@@ -59,10 +59,10 @@ class Stores:
         if not units:
             return stored
         order = tuple(sorted((*stored.order, *units)))
-        places = units
+        positions_of_units = units
         if list(stored.order) != sorted(stored.order):
-            order, places = (*units, *stored.order), tuple(range(len(units)))
-        name = self.builder.node("Unsqueeze", stored.name, self.builder.integers(*places))
+            order, positions_of_units = (*units, *stored.order), tuple(range(len(units)))
+        name = self.builder.node("Unsqueeze", stored.name, self.builder.integers(*positions_of_units))
         return Stored(name, order, stored)
 
     def padded(
@@ -87,7 +87,7 @@ class Stores:
         self, grids: Sequence[Grid], indices: Sequence[Sequence[Affine]], dims: Sequence[int]
     ) -> Stored | None:
         """A node that consists of boxes beside each other along one axis; None for other pieces."""
-        boxes = [box_of(own) for own in indices]
+        boxes = [box_of(part) for part in indices]
         if any(box is None for box in boxes):
             return None
         axes = [n for n in range(len(dims)) if any(box is not None and box[n] != (0, dims[n]) for box in boxes)]
@@ -95,11 +95,11 @@ class Stores:
             return None
         (axis,) = axes
         parts, position = [], 0
-        for grid, own, box in zip(grids, indices, boxes, strict=True):
+        for grid, cells, box in zip(grids, indices, boxes, strict=True):
             assert box is not None
             start, extent = box[axis]
             sizes = [extent if n == axis else size for n, size in enumerate(dims)]
-            part = self.direct(grid, [i - (start if n == axis else 0) for n, i in enumerate(own)], sizes)
+            part = self.direct(grid, [i - (start if n == axis else 0) for n, i in enumerate(cells)], sizes)
             if start != position or part is None:
                 return None
             position += extent
@@ -119,7 +119,7 @@ class Stores:
         mask: Grid | None,
         dims: Sequence[int],
         op: Op | None,
-        scope: Scope,
+        scope: SymbolValues,
     ) -> Stored:
         """The node with values stored or accumulated at computed cells. Iterations that are masked, or out of bounds,
         write a cell behind the last one, which is dropped."""
@@ -153,14 +153,14 @@ def box_of(indices: Sequence[Affine]) -> list[tuple[int, int]] | None:
     """The first position and the number of positions along each axis, if the indices are consecutive positions."""
     box = []
     for index in indices:
-        own = index - index.const
+        positions = index - index.const
         extent = prod(sym.extent for sym in index.syms)
-        if radix(own, extent) is None:
+        if radix(positions, extent) is None:
             return None
         box.append((index.const, extent))
     return box
 
 
-def lhs_loops(indices: Sequence[Affine], scope: Scope) -> set[Sym]:
+def lhs_loops(indices: Sequence[Affine], scope: SymbolValues) -> set[Sym]:
     """The loops that indices depend on."""
     return set().union(*(scope.axes_of(index) for index in indices))
