@@ -10,6 +10,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.lang.fft import blocked_transforms
 from ocannl.lang.fft.transform_axes import complex_array
 
 FFT = oc.fft
@@ -94,6 +95,15 @@ def test_axes_by_specs(ctx, seed):
         np.testing.assert_allclose(spectrum.numpy(ctx), expected, atol=1e-12)
         np.testing.assert_allclose(FFT.irfft(spectrum, inverse, n=dims[axis]).numpy(ctx), array, atol=1e-12)
     oc.testing.gradcheck(lambda t: FFT.rfft(t, "a,b => b"), array[0])
+
+
+def test_blocks_of_rows(ctx, monkeypatch):
+    monkeypatch.setattr(blocked_transforms, "BLOCK_CELLS", 20)
+    array = RNG.normal(size=(3, 5, 8))
+    np.testing.assert_allclose(FFT.rfft2(array).numpy(ctx), pairs(np.fft.rfft2(array)), atol=1e-12)
+    np.testing.assert_allclose(FFT.irfft2(FFT.rfft2(array)).numpy(ctx), array, atol=1e-12)
+    oc.testing.gradcheck(lambda t: FFT.rfft2(t), array)
+    oc.testing.gradcheck(lambda t: FFT.irfft2(FFT.pair(t, 0.5 * t), n=9), array[..., :5])
 
 
 def test_strides_of_complex_arrays_are_multiples_of_their_size():

@@ -5,6 +5,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.ir.host_call import DeferredArray
 from ocannl.testing.evaluate import evaluate
 
 RNG = np.random.default_rng(0)
@@ -53,6 +54,29 @@ def test_the_evaluator_of_assignments_agrees(ctx):
     values = evaluate(comp, {w.node: ctx[w]})
     np.testing.assert_allclose(values[w.grad.node], ctx[w.grad], rtol=1e-12)
     assert "=: host inv(mul)" in str(code)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_results_that_are_written_to_memory_of_the_caller(ctx, kind):
+    arrays = []
+
+    def fill(array):
+        arrays.append(array)
+        array[...] = np.arange(6).reshape(2, 3)
+
+    @oc.defop(shape="...|i,j => ...|i,j")
+    def counted(x):
+        def forward(v, v1):
+            v["=:"] = oc.host_call(lambda x: DeferredArray(x.shape, np.dtype(kind), fill), v1)
+
+        return forward, None
+
+    x = oc.tensor(np.ones((2, 3), "float32"))
+    y = counted(x) + 1.0
+    np.testing.assert_array_equal(y.numpy(ctx), np.arange(1, 7).reshape(2, 3))
+    assert [array.dtype.name for array in arrays] == [kind]
+    values = evaluate(y.forward.elaborate().comp, {x.node: np.ones((2, 3), "float32")})
+    np.testing.assert_array_equal(values[y.node], np.arange(1, 7).reshape(2, 3))
 
 
 def test_several_results_of_one_call(ctx):

@@ -71,6 +71,7 @@ SHORTER: dict[str, tuple[Callable[[], oc.Tensor], int, int]] = {
     "floats, times zero": (lambda: product_of(X, oc.float32), 3, 0),
     "flip": (lambda: oc.flip(data(X, "x"), "t,c => c"), 2, 0),
     "roll": (lambda: oc.roll(data(X, "x"), 3, "t,c => c"), 2, 0),
+    "roll of ones": (lambda: oc.roll(oc.full(1.0, o=[4, 2]), 3, "t,c => c"), 2, 0),
     "roll by nothing": (lambda: oc.roll(data(X, "x"), 0, "t,c => c"), 2, 0),
     "flip of narrow floats": (lambda: oc.flip(data(X.astype("float16"), "x"), "t,c => c"), 2, 0),
     "sums up to a place": (lambda: oc.einsum("ts; tc; => sc", up_to(), data(X, "x"), 0.0, combine="where"), 3, 0),

@@ -13,13 +13,31 @@ import numpy as np
 
 from ocannl.ir.tnode import TNode
 
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredArray:
+    """An array that a function writes to memory of its caller: `write` fills an array, in memory order, of this shape
+    and type. Large results need no copy."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    write: Callable[[Array], None]
+
+    def array(self) -> Array:
+        array = np.empty(self.shape, self.dtype)
+        self.write(array)
+        return array
+
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
     """`outputs <- function(*inputs)`, on the arrays of whole nodes in memory order.
 
-    Inputs that are numbers are passed as arrays without axes. The function returns an array of the shape of the output,
-    or a sequence of these if the call has several outputs. Results whose output is None are discarded.
+    Inputs that are numbers are passed as arrays without axes. The function returns an array or a `DeferredArray` of the
+    shape of the output, or a sequence of these if the call has several outputs. Results whose output is None are
+    discarded.
     """
 
     name: str
@@ -45,22 +63,22 @@ class HostCall:
     def __str__(self) -> str:
         return f"host call `{self.name}`"
 
-    def arguments(self, arrays: Callable[[TNode], np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    def arguments(self, arrays: Callable[[TNode], Array]) -> list[Array]:
         """The arguments of the function, given the arrays of nodes."""
         return [arrays(n) if isinstance(n, TNode) else np.asarray(n) for n in self.inputs]
 
-    def results(self, returned: object) -> list[tuple[TNode, np.ndarray[Any, Any]]]:
+    def results(self, returned: object) -> list[tuple[TNode, Array | DeferredArray]]:
         """The written nodes, each with its value. Raises: ValueError when the function returned something else."""
         values: list[object] = [returned]
         if len(self.outputs) > 1:
             if not isinstance(returned, tuple | list) or len(returned) != len(self.outputs):
                 raise ValueError(f"it must return {len(self.outputs)} arrays, not {_kind(returned)}")
             values = list(returned)
-        pairs = []
+        pairs: list[tuple[TNode, Array | DeferredArray]] = []
         for node, value in zip(self.outputs, values, strict=True):
             if node is None:
                 continue
-            array = np.asarray(value)
+            array = value if isinstance(value, DeferredArray) else np.asarray(value)
             if array.shape != node.dims:
                 sizes = f"the sizes {node.dims} for `{node.label}`"
                 raise ValueError(f"it must return an array of {sizes}, not {_kind(value)}")
@@ -71,6 +89,6 @@ class HostCall:
 
 
 def _kind(value: object) -> str:
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | DeferredArray):
         return f"one of the sizes {value.shape}"
     return f"{len(value)} values" if isinstance(value, tuple | list) else repr(value)[:80]

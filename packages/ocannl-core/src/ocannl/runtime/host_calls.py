@@ -21,7 +21,7 @@ from ocannl.backend.cpu.queue import CpuQueue
 from ocannl.base.errors import CodeError, HostCallError, OcannlError
 from ocannl.ir.affine import Sym
 from ocannl.ir.assign import Comp, LabeledBlock, Seq, host_calls
-from ocannl.ir.host_call import HostCall
+from ocannl.ir.host_call import DeferredArray, HostCall
 from ocannl.ir.tnode import TNode
 
 Array = np.ndarray[Any, Any]
@@ -91,15 +91,14 @@ def host_step(queue: Queue, call: HostCall, routine: str, locate: Callable[[TNod
     def step(*_: int) -> None:
         inputs = {node: arrays[node].read() for node in call.read}
         try:
-            results = call.results(call.function(*call.arguments(inputs.__getitem__)))
+            for node, value in call.results(call.function(*call.arguments(inputs.__getitem__))):
+                arrays[node].write(value)
         except OcannlError:
             raise
         except Exception as error:  # of a function of the user
             raise HostCallError(
                 f"{call} of routine `{routine}` failed: {type(error).__name__}: {error}{position(call)}"
             ) from error
-        for node, value in results:
-            arrays[node].write(value)
 
     return step
 
@@ -131,7 +130,13 @@ class _HostAccess:
         array.flags.writeable = False
         return array
 
-    def write(self, value: Array) -> None:
+    def write(self, value: Array | DeferredArray) -> None:
+        if isinstance(value, DeferredArray):
+            if self.view is not None and self.view.flags.c_contiguous and self.view.dtype == value.dtype:
+                self.queue.synchronize()
+                value.write(self.view)
+                return
+            value = value.array()
         with np.errstate(all="ignore"):
             if self.view is not None:
                 self.queue.synchronize()

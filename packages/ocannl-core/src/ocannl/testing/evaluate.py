@@ -29,7 +29,7 @@ from ocannl.ir.assign import (
     Value,
     nodes,
 )
-from ocannl.ir.host_call import HostCall
+from ocannl.ir.host_call import DeferredArray, HostCall
 from ocannl.ir.ops import Domain, Op
 from ocannl.ir.precision import Family, Precision, float32, int32, int64, promote, uint32, uint64
 from ocannl.ir.tnode import TNode
@@ -74,7 +74,8 @@ def _execute(code: Comp, state: dict[TNode, Array], symbols: dict[Sym, int], mer
                 _execute(body, state, symbols, merged)
         case HostCall():
             for node, value in code.results(code.function(*code.arguments(state.__getitem__))):
-                state[node] = value.astype(node.precision.numpy)
+                array = value.array() if isinstance(value, DeferredArray) else value
+                state[node] = array.astype(node.precision.numpy)
         case Assign():
             state[code.lhs] = _run(code, state, symbols, merged)
 

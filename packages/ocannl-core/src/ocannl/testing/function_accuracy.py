@@ -38,8 +38,8 @@ def stated_bound(formula: Formula) -> float:
 def samples(op: Op, count: int, seed: int = 0, kind: type[np.floating[Any]] = np.float32) -> list[Array]:
     """Operands with uniformly distributed exponents, and operands in [-10, 10)."""
     random = np.random.default_rng(seed)
-    words = count // 2 * (np.dtype(kind).itemsize // 4)
-    bit_patterns = random.integers(0, 2**32, (op.arity, words), np.uint32).view(kind)
+    length = count // 2 * (np.dtype(kind).itemsize // 4)
+    bit_patterns = random.integers(0, 2**32, (op.arity, length), np.uint32).view(kind)
     handy = random.uniform(-10, 10, (op.arity, count - count // 2)).astype(kind)
     return list(np.concatenate([bit_patterns, handy], 1))
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
 
 import numpy as np
 
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.logic import einsum
 from ocannl.infer.spec import ShapeSpec, Spec
+from ocannl.ir.host_call import DeferredArray
 from ocannl.ir.ops import ADD, Domain
 from ocannl.lang.core.host_calls import host_call
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operation import Operation, ResultType, Slots
 from ocannl.lang.core.tensor import Tensor, apply
+from ocannl.lang.fft.blocked_transforms import (
+    Norm,
+    complex_transform,
+    inverse_real_transform,
+    library,
+    real_transform,
+)
 from ocannl.lang.fft.transform_axes import PAIR, TransformAxes, complex_array, pair_array, transform_axes
 from ocannl.lang.linalg.arrays import Array, in_lapack_type
 
-Norm = Literal["backward", "ortho", "forward"]
+Result = Array | DeferredArray
 ADJOINT_NORM: dict[str, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 AXES = {1: "the last output axis", 2: "the last two output axes"}
 
@@ -28,10 +35,10 @@ def _define_complex(name: str, number: int, function: str, adjoint: str, doc: st
         _check_norm(name, norm)
         axes = transform_axes(x, spec, name, number, is_complex=True)
 
-        def forward(pairs: Array) -> Array:
+        def forward(pairs: Array) -> Result:
             return _on_pairs(axes, function, pairs, norm)
 
-        def backward(g: Array) -> Array:
+        def backward(g: Array) -> Result:
             return _on_pairs(axes, adjoint, g, ADJOINT_NORM[norm])
 
         sizes = {PAIR.name: 2, **({axes.pair: 2} if axes.pair else {})}
@@ -48,10 +55,15 @@ def _define_real(name: str, number: int, doc: str) -> Callable[..., Tensor]:
         axes = transform_axes(x, spec, name, number, is_complex=False)
         n, frequency = axes.size(axes.names[-1]), f"{axes.names[-1]}'"
 
-        def forward(x: Array) -> Array:
+        def forward(x: Array) -> Result:
+            if _ends_in_memory_order(axes, x.ndim, x):
+                return real_transform(x, axes.transformed, norm)
             return pair_array(library().rfftn(x, axes=axes.transformed, norm=norm), axes.pair_position)
 
-        def backward(g: Array) -> Array:
+        def backward(g: Array) -> Result:
+            if _ends_in_memory_order(axes, g.ndim - 1, g):
+                factors = _multiplicities(n, 0.5)
+                return inverse_real_transform(g, axes.transformed, n, ADJOINT_NORM[norm], factors)
             *leading, last = axes.transformed
             spectrum = complex_array(g, axes.pair_position) * _along(last, g.ndim - 1, _multiplicities(n, 0.5))
             spectrum = library().ifftn(spectrum, axes=leading, norm=ADJOINT_NORM[norm])
@@ -81,12 +93,16 @@ def _define_inverse_real(name: str, number: int, doc: str) -> Callable[..., Tens
                 f"{max(2 * frequencies - 2, 1)} or {2 * frequencies - 1} numbers, not of {size}"
             )
 
-        def forward(pairs: Array) -> Array:
+        def forward(pairs: Array) -> Result:
+            if _ends_in_memory_order(axes, pairs.ndim - 1, pairs):
+                return inverse_real_transform(pairs, axes.transformed, size, norm)
             *leading, last = axes.transformed
             spectrum = library().ifftn(complex_array(pairs, axes.pair_position), axes=leading, norm=norm)
             return np.asarray(library().irfft(spectrum, size, last, norm))
 
-        def backward(g: Array) -> Array:
+        def backward(g: Array) -> Result:
+            if _ends_in_memory_order(axes, g.ndim, g):
+                return real_transform(g, axes.transformed, ADJOINT_NORM[norm], _multiplicities(size, 2))
             *leading, last = axes.transformed
             spectrum = library().rfft(g, axis=last, norm=ADJOINT_NORM[norm])
             spectrum = spectrum * _along(last, g.ndim, _multiplicities(size, 2))
@@ -106,8 +122,8 @@ def _apply(
     axes: TransformAxes,
     result: ShapeSpec,
     sizes: dict[str, int],
-    forward: Callable[[Array], Array],
-    backward: Callable[[Array], Array],
+    forward: Callable[[Array], Result],
+    backward: Callable[[Array], Result],
     label: str | None,
 ) -> Tensor:
     spec = Spec((axes.shape,), result)
@@ -125,7 +141,14 @@ def _apply(
     return apply(operation, [axes.x], label=label)
 
 
-def _on_pairs(axes: TransformAxes, function: str, pairs: Array, norm: Norm) -> Array:
+def _ends_in_memory_order(axes: TransformAxes, count: int, array: Array) -> bool:
+    """Whether the last of the axes to transform is the last of `count` axes, and is followed by that of pairs."""
+    return array.size > 0 and axes.pair_position == count and axes.transformed[-1] == count - 1
+
+
+def _on_pairs(axes: TransformAxes, function: str, pairs: Array, norm: Norm) -> Result:
+    if pairs.size > 0 and axes.pair_position == pairs.ndim - 1:
+        return complex_transform(function, pairs, axes.transformed, norm)
     numbers = complex_array(pairs, axes.pair_position)
     return pair_array(getattr(library(), function)(numbers, axes=axes.transformed, norm=norm), axes.pair_position)
 
@@ -137,15 +160,6 @@ def _multiplicities(n: int, inner: float) -> Array:
     if n % 2 == 0:
         factors[-1] = 1
     return factors
-
-
-def library() -> Any:
-    """`scipy.fft`, which is faster, or else `numpy.fft`, which has the same functions."""
-    try:
-        import scipy.fft
-    except ImportError:
-        return np.fft
-    return scipy.fft
 
 
 def _along(axis: int, count: int, factors: Array) -> Array:

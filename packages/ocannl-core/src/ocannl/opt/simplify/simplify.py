@@ -212,7 +212,11 @@ def _index_arithmetic(op: Op, args: tuple[Expr, ...]) -> Expr | None:
 
 
 def _apply_to_selects(op: Op, args: tuple[Expr, ...]) -> Expr | None:
-    """Distributes an operation over selects between constants, and turns a `where` on such a select into a select."""
+    """Distributes an operation over selects between constants, and turns a `where` on such a select into a select.
+
+    Sums of constants that are guarded by different conditions are preserved: `one_hot_to_gather` eliminates the loop
+    that such conditions select from.
+    """
     if op is WHERE:
         match args[0]:
             case Const(value, _):
@@ -221,6 +225,8 @@ def _apply_to_selects(op: Op, args: tuple[Expr, ...]) -> Expr | None:
                 return select(cond, args[1] if yes != 0 else args[2], args[1] if no != 0 else args[2])
     selects = [a for a in args if _is_constant_select(a)]
     if not selects or len(selects) > 2 or any(not isinstance(a, Const) and not _is_constant_select(a) for a in args):
+        return None
+    if op is ADD and len(selects) == 2 and all(isinstance(s, When) and equals_const(s.on_false, 0) for s in selects):
         return None
     n = next(i for i, a in enumerate(args) if a is selects[0])
     first = args[n]
