@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 
-from ocannl.backend import discovery, plugin_loader, registry
+from ocannl.backend import discovery, plugin_check, plugin_loader, registry
 
 GOOD = """
     from ocannl.backend import BackendInfo, hookimpl
@@ -81,7 +81,9 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(plugin_loader, "_infos", {})
     monkeypatch.setattr(registry, "_backends", {})
-    ours = set(registry.DISTRIBUTIONS.values())
+    monkeypatch.setattr(plugin_check, "_verdicts", {})
+    monkeypatch.setattr(registry, "_reported", set())
+    ours = set(discovery.DISTRIBUTIONS.values())
     entry_points = discovery.entry_points
     monkeypatch.setattr(discovery, "entry_points", lambda: [e for e in entry_points() if e.dist.name not in ours])
     return Site(folder)

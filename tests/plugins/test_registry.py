@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from ocannl.backend import plugin_loader, registry
+from ocannl.backend import plugin_check, plugin_loader, registry
 from ocannl.backend.reference.backend import ReferenceBackend
+from ocannl.backend.discovery import DISTRIBUTIONS
 from ocannl.backend.registry import backends, discover, resolve
 from ocannl.base.config import settings, use_backend
 from ocannl.base.errors import (
@@ -184,8 +185,6 @@ def test_version_is_checked_before_loading(site):
     ("probe", "says"),
     [
         ("'there is no such device'", "there is no such device"),
-        ("1 / 0", "its probe failed with ZeroDivisionError: division by zero"),
-        ("exit(1)", "its probe failed with SystemExit: 1"),
         ("''", "it gives no reason"),
     ],
 )
@@ -197,6 +196,22 @@ def test_unusable_backend_raises_without_fallback(site, probe, says):
     assert resolve().name == "numpy"
     with use_backend("poor"), pytest.raises(BackendUnavailable, match="requested by context manager"):
         resolve()
+
+
+@pytest.mark.parametrize(
+    ("probe", "says"),
+    [
+        ("1 / 0", "its probe failed with ZeroDivisionError: division by zero"),
+        ("exit(1)", "its probe failed with SystemExit: 1"),
+        ("True", "its probe gives True, not None or the reason why it does not work"),
+    ],
+)
+def test_a_backend_whose_probe_fails_is_broken(site, probe, says):
+    site.plugin("poor", probe=probe)
+    with pytest.raises(BackendImportError, match=f"of plugin-poor 1.0 is broken: {says}.*; these work: numpy"):
+        resolve("poor")
+    assert says in row("poor").reason
+    assert resolve().name == "numpy"
 
 
 def test_a_backend_that_fails_to_load(site, caplog):
@@ -237,7 +252,7 @@ def test_distribution_table_matches_the_workspace():
     from pathlib import Path
 
     folders = {p.name for p in (Path(__file__).parents[2] / "packages").glob("ocannl-backend-*")}
-    assert set(registry.DISTRIBUTIONS.values()) <= folders | {"ocannl-backend-example"}
+    assert set(DISTRIBUTIONS.values()) <= folders | {"ocannl-backend-example"}
 
 
 # ------------------------------------------------------------------------------------------ versions meeting each other
@@ -247,13 +262,18 @@ def test_plugin_may_omit_hook_arguments(site):
     site.plugin("asking", arguments="api_version", inside="assert api_version == 1", api="api_version")
     site.plugin("plain")
     assert row("asking").usable and row("plain").usable
+    assert resolve("asking") and resolve("plain")
 
 
 def test_plugin_with_several_versions_uses_the_core_version(site, monkeypatch):
     site.plugin("both", arguments="api_version", api="min(api_version, 2)")
     site.plugin("one", dist="one-dist")
     monkeypatch.setattr(plugin_loader, "API_VERSION", 2)
-    assert resolve("both").name == "numpy"
+    assert resolve("both") and resolve("one")  # within the window of versions
+    monkeypatch.setattr(plugin_loader, "OLDEST_API_VERSION", 2)
+    monkeypatch.setattr(plugin_loader, "_infos", {})
+    monkeypatch.setattr(registry, "_backends", {})
+    assert resolve("both")
     says = "for version 1 .* for version 2; run: pip install --upgrade one-dist"
     with pytest.raises(BackendApiMismatch, match=says):
         resolve("one")
@@ -273,15 +293,14 @@ def test_older_plugin_with_newer_interface(site, monkeypatch):
             """Newer."""
 
     @dataclass(frozen=True, slots=True)
-    class Info(registry.BackendInfo):
+    class Info(plugin_loader.BackendInfo):
         homepage: str = ""
 
     monkeypatch.setattr(plugin_loader, "BackendHooks", Hooks)
-    monkeypatch.setattr(registry, "BackendInfo", Info)
     monkeypatch.setattr(ocannl.backend, "BackendInfo", Info)
     site.plugin("older")
     site.plugin("newer", more=", homepage='https://example.org'")
-    assert row("older").usable and row("newer").usable
+    assert resolve("older") and resolve("newer")
 
 
 @pytest.mark.parametrize(
@@ -301,11 +320,15 @@ def test_newer_plugin_with_unknown_fields_or_arguments_raises(site, details, say
 
 
 @pytest.mark.parametrize("name", ["my own", "π", "[red]", "--limit", "../up", "a:b", "%s{0}", "x" * 300, "'\"`$(id)"])
-def test_names_are_any_text(site, name):
-    site.plugin(name, dist="odd-dist")
-    assert row(name).usable
-    assert resolve(name).name == "numpy"
-    assert resolve() is resolve(name)
+def test_names_are_plain_words(site, name):
+    module = site.plugin(name, dist="odd-dist", priority=99)
+    (listed,) = [r for r in backends() if r.distribution == "odd-dist"]
+    assert not listed.usable and "a name has up to 64 letters, digits and `_ . -`" in listed.reason
+    assert len(listed.name) <= 64
+    with pytest.raises(BackendError):
+        resolve(name)
+    assert resolve().name == "numpy"
+    assert module not in sys.modules
 
 
 @pytest.mark.parametrize(
@@ -388,21 +411,21 @@ def test_crashing_plugin_is_skipped(site, where, caplog):
     assert len([r for r in caplog.records if "run: pip uninstall dying-dist" in r.getMessage()]) == 1  # told once
 
 
-def test_successful_check_is_cached_until_installation_changes(site, monkeypatch):
+def test_verdicts_are_cached_until_installation_changes(site, monkeypatch):
     checked = []
-    run_isolated = registry.plugin_isolation.run_isolated
+    run_isolated = plugin_check.run_isolated
 
     def watched(function, arguments, limit_seconds):
         checked.extend(arguments)
         return run_isolated(function, arguments, limit_seconds)
 
-    monkeypatch.setattr(registry.plugin_isolation, "run_isolated", watched)
+    monkeypatch.setattr(plugin_check, "run_isolated", watched)
 
     def ask():  # as a new process would
-        monkeypatch.setattr(registry.plugin_isolation, "_verdicts", {})
+        monkeypatch.setattr(plugin_check, "_verdicts", {})
         checked.clear()
         backends()
-        return [name for name, _ in checked]
+        return [name for name, *_ in checked]
 
     module = site.plugin("good")
     assert ask() == ["good"]
@@ -414,7 +437,7 @@ def test_successful_check_is_cached_until_installation_changes(site, monkeypatch
     assert ask() == ["good"]
     with settings(cache=False):
         assert sorted(ask()) == ["good", "other"]
-    for note in (site.folder.parent / "cache" / "plugins").iterdir():
-        note.write_bytes(b"\xff")
+    for record in (site.folder.parent / "cache" / "plugins").rglob("*.*"):
+        record.write_bytes(b"\xff")
     assert sorted(ask()) == ["good", "other"]
     assert ask() == []

@@ -132,7 +132,7 @@ def test_disabled_disk_cache(build, fake, private_cache):
     assert not private_cache.exists()
 
 
-def test_code_without_blob_is_not_cached(build, fake, private_cache):
+def test_code_without_blob_is_reused_in_the_process_only(build, fake, private_cache):
     compile_ = fake.compile
 
     def without(procs):
@@ -142,6 +142,9 @@ def test_code_without_blob_is_not_cached(build, fake, private_cache):
 
     fake.compile = without
     compiled(build, fake)
+    compiled(build, fake)
+    assert fake.compiled == 1
+    compile_cache.clear()
     compiled(build, fake)
     assert fake.compiled == 2
     assert not private_cache.exists() or not any(private_cache.iterdir())

@@ -19,6 +19,10 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 
 API_VERSION = 1
+"""The version of this interface that the core implements."""
+
+OLDEST_API_VERSION = 1
+"""The oldest version that the core still accepts from a plugin."""
 
 Pool = Any
 """A handle of a slab of device memory; opaque outside its device."""

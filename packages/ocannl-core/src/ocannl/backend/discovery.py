@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from ocannl.base import plugins
+from ocannl.base.config import DISCOVERY
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -14,23 +16,40 @@ if TYPE_CHECKING:
 GROUP = "ocannl.backends"
 CORE = "ocannl-core"
 REFERENCE = "numpy"
+DISTRIBUTIONS = {  # first-party backends and their distributions, which own the names
+    "c": "ocannl-backend-c",
+    "llvm": "ocannl-backend-llvm",
+    "triton": "ocannl-backend-triton",
+}
+UNKNOWN = "an unknown distribution"
+MAX_NAME = 64
+BACKEND_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A backend as declared by the metadata of its distribution."""
+    """A backend as declared by the metadata of its distribution. `defect` is a fault of the declaration itself."""
 
     name: str
     distribution: str
     version: str
     entry: EntryPoint
+    defect: str | None = None
 
     @property
     def is_builtin(self) -> bool:
         return self.distribution == CORE
 
+    @property
+    def is_first_party(self) -> bool:
+        return self.is_builtin or self.distribution == DISTRIBUTIONS.get(self.name)
+
+    @property
+    def remedy(self) -> str:
+        return "repair it" + ("" if self.distribution == UNKNOWN else f" or run: pip uninstall {self.distribution}")
+
     def __str__(self) -> str:
-        return f"{self.distribution} {self.version}"
+        return f"{self.distribution} {self.version}".strip()
 
 
 @cache
@@ -49,15 +68,28 @@ def entry_points() -> list[EntryPoint]:
 
 
 def discover() -> dict[str, tuple[Candidate, ...]]:
-    """Returns the candidates for each backend name, the built-in one first."""
+    """Returns the candidates for each backend name, those of the distribution that owns the name first."""
     from importlib.metadata import EntryPoint
 
     entry = EntryPoint(REFERENCE, "ocannl.backend.reference.backend", GROUP)
-    builtin = Candidate(REFERENCE, CORE, core_version(), entry)
-    candidates = [builtin]
-    for entry in entry_points():
-        dist = entry.dist
-        name, version = (dist.name, dist.version) if dist is not None else ("an unknown distribution", "?")
-        candidates.append(Candidate(entry.name, str(name), str(version), entry))
-    candidates.sort(key=lambda c: (c.name, not c.is_builtin, c.distribution))
+    candidates = [Candidate(REFERENCE, CORE, core_version(), entry), *map(_candidate, entry_points())]
+    candidates.sort(key=lambda c: (c.name, not c.is_builtin, not c.is_first_party, c.distribution))
     return {name: tuple(c for c in candidates if c.name == name) for name in dict.fromkeys(c.name for c in candidates)}
+
+
+def considered() -> dict[str, tuple[Candidate, ...]]:
+    """Returns the candidates among which a default is chosen: with the setting `discovery` off, only first-party
+    ones."""
+    candidates_by_name = discover()
+    if DISCOVERY.get():
+        return candidates_by_name
+    own = {name: tuple(c for c in found if c.is_first_party) for name, found in candidates_by_name.items()}
+    return {name: candidates for name, candidates in own.items() if candidates}
+
+
+def _candidate(entry: EntryPoint) -> Candidate:
+    dist = entry.dist
+    distribution, version = (dist.name, plugins.one_line(str(dist.version))) if dist is not None else (UNKNOWN, "?")
+    name = plugins.one_line(entry.name, MAX_NAME)
+    defect = None if BACKEND_NAME.fullmatch(entry.name) else "a name has up to 64 letters, digits and `_ . -`"
+    return Candidate(name, distribution, version, entry, defect)

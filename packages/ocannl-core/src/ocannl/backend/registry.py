@@ -1,22 +1,23 @@
 """Backend registry: discovery, validation and selection of backends.
 
 Discovery reads the metadata of installed distributions only (about a millisecond). A backend that is named explicitly
-is imported and probed. Default selection probes all candidates: first each in a separate process (`plugin_isolation`),
-then in this one unless it crashed or hung. A broken plugin is reported and does not affect other plugins. The reference
-backend is part of the core and uses the same mechanism.
+is imported, with a time limit, and no other plugin is. Without a name, isolated processes check all plugins
+(`plugin_check`), and the usable backend of the highest priority is imported here; plugins that cannot be used are
+reported once. The reference backend is part of the core and uses the same mechanism.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from ocannl.backend import plugin_isolation, plugin_loader
-from ocannl.backend.api import Backend, BackendInfo
-from ocannl.backend.discovery import Candidate, discover
-from ocannl.backend.plugin_loader import describe, probe, raise_broken
+from ocannl.backend import plugin_check, plugin_loader
+from ocannl.backend.api import Backend
+from ocannl.backend.discovery import DISTRIBUTIONS, Candidate, considered, discover
+from ocannl.backend.plugin_loader import check_capabilities, describe, load_backend, probe
+from ocannl.backend.time_limit import TimeLimitReached, time_limit
+from ocannl.backend.verdict import Verdict, failed, refused
 from ocannl.base.config import BACKEND
 from ocannl.base.errors import (
     BackendApiMismatch,
@@ -27,15 +28,9 @@ from ocannl.base.errors import (
     DuplicateBackend,
     UnknownBackend,
 )
-from ocannl.base.forks import import_lock
 from ocannl.base.log import logger
-from ocannl.base.plugins import exception_summary
 
-DISTRIBUTIONS = {  # first-party backends and their distributions
-    "c": "ocannl-backend-c",
-    "llvm": "ocannl-backend-llvm",
-    "triton": "ocannl-backend-triton",
-}
+LOAD_SECONDS = 120.0  # for the import of a backend, which may be large
 _log = logger("backend.registry")
 
 
@@ -53,48 +48,54 @@ class BackendRow:
 
 
 _backends: dict[str, Backend] = {}
+_reported: set[Candidate] = set()
 
 # --------------------------------------------------------------------------------------------------- all plugins
 
 
 def backends() -> list[BackendRow]:
     """Lists the installed backends by name: whether each is usable on this machine, and if not, why."""
-    candidates_by_name = discover()
-    unsafe = _unsafe_candidates(candidates_by_name)
     return [
-        _row(candidate, candidates, unsafe) for candidates in candidates_by_name.values() for candidate in candidates
-    ]
+        BackendRow(
+            c.name, c.distribution, c.version, verdict.is_usable, verdict.reason, verdict.description,
+            verdict.priority or 0,
+        )
+        for c, verdict in _verdicts(considered()).items()
+    ]  # fmt: skip
 
 
-def _row(candidate: Candidate, candidates: tuple[Candidate, ...], unsafe: Mapping[Candidate, str]) -> BackendRow:
-    def row(reason: str | None, info: BackendInfo | None = None) -> BackendRow:
-        details = (info.description, info.priority) if info else ("", 0)
-        return BackendRow(candidate.name, candidate.distribution, candidate.version, reason is None, reason, *details)
-
-    if candidate in unsafe:
-        return row(unsafe[candidate])
-    try:
-        info = describe(unique_candidate(candidates, candidate))
-    except BackendError as error:
-        return row(str(error))
-    return row(probe(info), info)
-
-
-def _unsafe_candidates(candidates_by_name: Mapping[str, tuple[Candidate, ...]]) -> dict[Candidate, str]:
-    """Checks the plugins with a unique name; returns those that crash or hang, with the reason."""
-    unique = [candidates[0] for candidates in candidates_by_name.values() if len(candidates) == 1]
-    return plugin_isolation.unsafe_plugins(candidate for candidate in unique if not candidate.is_builtin)
+def _verdicts(candidates_by_name: dict[str, tuple[Candidate, ...]]) -> dict[Candidate, Verdict]:
+    """Returns the verdicts on all candidates; plugins of which only the declaration counts are not checked."""
+    verdicts: dict[Candidate, Verdict] = {}
+    plugins: list[Candidate] = []
+    for candidates in candidates_by_name.values():
+        for candidate in candidates:
+            try:
+                unique_candidate(candidates, candidate)
+                if candidate.is_builtin or candidate.defect is not None:
+                    verdicts[candidate] = plugin_check.examine_here(candidate)
+                else:
+                    plugins.append(candidate)
+            except DuplicateBackend as error:
+                verdicts[candidate] = refused(error)
+    verdicts |= plugin_check.verdicts(plugins)
+    return {candidate: verdicts[candidate] for candidates in candidates_by_name.values() for candidate in candidates}
 
 
 def unique_candidate(candidates: tuple[Candidate, ...], candidate: Candidate) -> Candidate:
-    """Returns the candidate; raises `DuplicateBackend` if another distribution claims its name. The core's own name
-    cannot be taken over."""
-    if len(candidates) == 1 or candidate.is_builtin:
-        return candidate
+    """Returns the candidate; raises `DuplicateBackend` if another distribution claims its name. The names of
+    first-party backends cannot be taken over."""
     name = candidate.name
-    if candidates[0].is_builtin:
+    if candidate.is_first_party or (len(candidates) == 1 and name not in DISTRIBUTIONS):
+        return candidate
+    if candidates[0].is_first_party:
         raise DuplicateBackend(
             f"backend `{name}` belongs to {candidates[0]}, and {candidate} claims it too; run: pip uninstall"
+            f" {candidate.distribution}"
+        )
+    if name in DISTRIBUTIONS:
+        raise DuplicateBackend(
+            f"backend `{name}` belongs to {DISTRIBUTIONS[name]}, and {candidate} claims it; run: pip uninstall"
             f" {candidate.distribution}"
         )
     owners = " and ".join(map(str, candidates))
@@ -104,22 +105,28 @@ def unique_candidate(candidates: tuple[Candidate, ...], candidate: Candidate) ->
     )
 
 
-def usable_backends() -> list[tuple[BackendInfo, Candidate]]:
+def _usable(verdicts: dict[Candidate, Verdict]) -> list[Candidate]:
     """Returns the usable backends by decreasing priority; the reference backend is last."""
-    candidates_by_name = discover()
-    usable, unsafe = [], _unsafe_candidates(candidates_by_name)
-    for candidates in candidates_by_name.values():
-        try:
-            candidate = unique_candidate(candidates, candidates[0])
-            if candidate in unsafe:
-                continue
-            info = describe(candidate)
-        except BackendError as error:
-            _log.info("passed over: %s", error)
-            continue
-        if probe(info) is None:
-            usable.append((info, candidate))
-    return sorted(usable, key=lambda pair: (pair[1].is_builtin, -pair[0].priority, pair[0].name))
+    usable = [(c, verdict) for c, verdict in verdicts.items() if verdict.is_usable]
+    return [c for c, verdict in sorted(usable, key=lambda p: (p[0].is_builtin, -(p[1].priority or 0), p[0].name))]
+
+
+def _report(verdicts: dict[Candidate, Verdict], chosen: Candidate) -> None:
+    """Warns of broken backends that might have been preferred to the chosen one, once in this process."""
+    priority = verdicts[chosen].priority or 0
+    faults = {
+        candidate: verdict.reason
+        for candidate, verdict in verdicts.items()
+        if verdict.is_fault and candidate not in _reported
+        and (chosen.is_builtin or verdict.priority is None or verdict.priority >= priority)
+    }  # fmt: skip
+    if faults:
+        _reported.update(faults)
+        _log.warning(
+            "`%s` is used, and these backends cannot be:\n  %s\nset OCANNL_BACKEND=NAME to use a backend without"
+            " checking the others, or OCANNL_DISCOVERY=off to ignore plugins of others",
+            chosen.name, "\n  ".join(str(reason) for reason in faults.values()),
+        )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------ selection
@@ -133,13 +140,18 @@ def resolve(name: str | None = None) -> Backend:
     choice = BACKEND.resolve(name)
     if choice.value is not None:
         return _load_named(choice.value, "" if choice.source == "argument" else f" (requested by {choice.source})")
+    verdicts = _verdicts(considered())
     errors: list[BackendError] = []
-    for info, candidate in usable_backends():
+    for candidate in _usable(verdicts):
         try:
-            return _load(info, candidate)
+            backend = _open(candidate)
         except BackendError as error:
-            _log.warning("%s", error)
             errors.append(error)
+            verdicts[candidate] = refused(error, priority=verdicts[candidate].priority)
+            plugin_check.correct(candidate, verdicts[candidate])
+        else:
+            _report(verdicts, candidate)
+            return backend
     raise errors[-1]
 
 
@@ -149,7 +161,7 @@ def _load_named(name: str, requester: str) -> Backend:
     except BackendError as error:
         if type(error) not in (BackendImportError, BackendApiMismatch, BackendUnavailable):
             raise
-        usable = ", ".join(info.name for info, _ in usable_backends() if info.name != name)
+        usable = ", ".join(candidate.name for candidate in _usable(_verdicts(considered())) if candidate.name != name)
         raise type(error)(f"{error}{requester}; these work: {usable}") from error.__cause__
 
 
@@ -161,12 +173,7 @@ def open_backend(name: str, requester: str = "") -> Backend:
     candidates_by_name = discover()
     if name not in candidates_by_name:
         _raise_unknown(name, requester, candidates_by_name)
-    candidate = unique_candidate(candidates_by_name[name], candidates_by_name[name][0])
-    info = describe(candidate)
-    reason = probe(info)
-    if reason is not None:
-        raise BackendUnavailable(f"backend `{name}` of {candidate} does not work here: {reason}")
-    return _load(info, candidate)
+    return _open(unique_candidate(candidates_by_name[name], candidates_by_name[name][0]))
 
 
 def _raise_unknown(name: str, requester: str, candidates_by_name: dict[str, tuple[Candidate, ...]]) -> NoReturn:
@@ -180,14 +187,25 @@ def _raise_unknown(name: str, requester: str, candidates_by_name: dict[str, tupl
     raise UnknownBackend(f"there is no backend `{name}`{requester}; {hint}installed: {available}")
 
 
-def _load(info: BackendInfo, candidate: Candidate) -> Backend:
+def _open(candidate: Candidate) -> Backend:
+    """Imports, probes and loads a backend, unless it is loaded.
+
+    Raises: BackendUnavailable if its probe says so, BackendImportError if it is broken or takes too long.
+    """
     with plugin_loader.lock:
-        if info.name not in _backends:
+        if candidate.name not in _backends:
             try:
-                with import_lock:
-                    _backends[info.name] = info.load()
-            except (BackendError, KeyboardInterrupt):
-                raise
-            except BaseException as cause:  # another distribution may even exit
-                raise_broken(candidate, f"loading it failed with {exception_summary(cause)}", cause)
-        return _backends[info.name]
+                with time_limit(LOAD_SECONDS):
+                    info = describe(candidate)
+                    reason = probe(candidate, info)
+                    if reason is not None:
+                        raise BackendUnavailable(
+                            f"backend `{candidate.name}` of {candidate} does not work here: {reason}"
+                        )
+                    backend = load_backend(candidate, info)
+            except TimeLimitReached:
+                failure = f"it did not respond within {LOAD_SECONDS:g} seconds"
+                raise BackendImportError(failed(candidate, failure).reason) from None
+            check_capabilities(candidate, backend)
+            _backends[candidate.name] = backend
+        return _backends[candidate.name]

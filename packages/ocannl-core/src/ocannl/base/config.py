@@ -23,6 +23,7 @@ from ocannl.base.settings_files import SettingsFile, unknown_setting
 T = TypeVar("T")
 PREFIX = "OCANNL_"
 MAX_SHOWN = 200  # characters of a value in an error
+ISOLATED = "_OCANNL_ISOLATED"  # variable of the environment of isolated processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,9 @@ def _file(raw: object) -> Path:
 
 FLOATS = ("float8_e5m2", "float8_e4m3fn", "float16", "bfloat16", "float32", "float64")
 BACKEND: ConfigSetting[str | None] = ConfigSetting("backend", _optional(_name), None, "default backend of contexts")
+DISCOVERY = ConfigSetting(
+    "discovery", _switch, True, "consider the backends of all installed packages; off: those of ocannl, and a named one"
+)
 PRECISION = ConfigSetting("precision", _choice(*FLOATS), "float32", "default data type of tensors")
 GRADIENT_PRECISION: ConfigSetting[str | None] = ConfigSetting(
     "gradient_precision", _optional(_choice(*FLOATS)), None, "data type of gradients; default: that of their values"
@@ -211,8 +215,9 @@ CHECK_NUMBERS = ConfigSetting(
 )
 
 SETTINGS: tuple[ConfigSetting[object], ...] = (
-    BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, CACHE_BYTES, CPU, VERIFY, ON_DEFECT,
-    TRACEBACK, C_COMPILER, COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE, CHECK_NUMBERS,
+    BACKEND, DISCOVERY, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, CACHE_BYTES, CPU, VERIFY,
+    ON_DEFECT, TRACEBACK, C_COMPILER, COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
+    CHECK_NUMBERS,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 
@@ -278,3 +283,13 @@ def user_cache_folder() -> Path:
 def child_environment() -> dict[str, str]:
     """Returns the environment of a child process that can import the modules importable here."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def is_isolated() -> bool:
+    """Whether a process of ocannl has started this one to isolate it; this one must not isolate anything in turn."""
+    return ISOLATED in os.environ
+
+
+def variables(prefixes: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Returns the environment variables whose names start so, sorted."""
+    return sorted((name, value) for name, value in os.environ.items() if name.startswith(prefixes))

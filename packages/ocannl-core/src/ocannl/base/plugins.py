@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 PROJECT = "ocannl"  # project name of the pluggy markers
+MAX_CHARACTERS = 600
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+DISTRIBUTION_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,198}[A-Za-z0-9])?")
 _log = logger("base.plugins")
 
 
@@ -23,6 +26,8 @@ def entry_points(group: str) -> list[EntryPoint]:
         try:
             if group not in (dist.read_text("entry_points.txt") or ""):
                 continue
+            if not DISTRIBUTION_NAME.fullmatch(dist.name):
+                raise ValueError(f"{one_line(repr(dist.name), 80)} is no name of a distribution")
             name = re.sub(r"[-_.]+", "-", dist.name).lower()
             points = [entry for entry in dist.entry_points if entry.group == group]
             unprintable = [entry for entry in points if not f"{entry.name}{entry.value}".isprintable()]
@@ -38,5 +43,16 @@ def entry_points(group: str) -> list[EntryPoint]:
 
 def exception_summary(cause: BaseException) -> str:
     """Formats an exception in one line."""
-    text = " ".join(str(cause).split())
-    return f"{type(cause).__name__}: {text}" if text else type(cause).__name__
+    try:
+        text = one_line(str(cause))
+    except BaseException:  # of the code of another distribution
+        text = "its text cannot be printed"
+    return f"{one_line(type(cause).__name__)}: {text}" if text else one_line(type(cause).__name__)
+
+
+def one_line(text: str, limit: int = MAX_CHARACTERS) -> str:
+    """Returns a text of another distribution, fit for a terminal: in one line of bounded length, without control
+    characters and marks that change the direction of text."""
+    words = " ".join(text[: 4 * limit].split())
+    printable = "".join(character if character.isprintable() else REPLACEMENT for character in words)
+    return printable if len(printable) <= limit else f"{printable[: limit - 4]} ..."

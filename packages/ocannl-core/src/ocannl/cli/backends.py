@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from ocannl.backend.registry import DISTRIBUTIONS, backends
+from ocannl.backend.discovery import DISTRIBUTIONS
+from ocannl.backend.registry import backends
 from ocannl.cli.table import show
 
 

@@ -13,14 +13,13 @@ import typer
 from ocannl.backend.cpu.cpu_description import described_cpu, reported_cpu
 from ocannl.backend.discovery import discover
 from ocannl.backend.registry import unique_candidate
-from ocannl.backend.sandbox import ProcessResult, run_isolated
+from ocannl.backend.sandbox import Answer, run_isolated
 from ocannl.base.errors import ArgumentError, DuplicateBackend, UnknownBackend
 from ocannl.cli.cpu_table import cpu_rows
-from ocannl.cli.probe import UNAVAILABLE
 from ocannl.cli.table import show
 
-LIMIT_SECONDS = 3.0
-PROBE = "ocannl.cli.probe:main"
+LIMIT_SECONDS = 60.0  # enough for slow compilers
+PROBE = "ocannl.cli.probe:report"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +58,7 @@ def command(
             except DuplicateBackend as error:
                 reports.append(BackendReport(name, False, str(error)))
     reports = sorted([*reports, *examine(testable, limit)], key=lambda r: r.name)
+    print(f"time limit: {limit:g} seconds for each backend")
     show(["backend", "", "result"], [[r.name, "PASS" if r.works else "FAIL", r.reason] for r in reports])
     _describe_cpu(save_cpu)
     if not all(r.works or (r.is_unavailable and not names) for r in reports):
@@ -78,13 +78,16 @@ def _describe_cpu(file: Path | None) -> None:
 
 
 def examine(names: Sequence[str], limit_seconds: float, probe: str = PROBE) -> list[BackendReport]:
-    outcomes = run_isolated(probe, [(name,) for name in names], limit_seconds)
-    return [_report(name, outcome, limit_seconds) for name, outcome in zip(names, outcomes, strict=True)]
+    try:
+        answers = run_isolated(probe, [(name,) for name in names], limit_seconds)
+    except ChildProcessError as error:
+        return [BackendReport(name, False, f"it cannot be tested: {error}") for name in names]
+    return [_report(name, answer) for name, answer in zip(names, answers, strict=True)]
 
 
-def _report(name: str, outcome: ProcessResult, limit_seconds: float) -> BackendReport:
-    if outcome.status is None:
-        reason = f"it did not respond within {limit_seconds:g} seconds; use --limit to raise the limit"
-        return BackendReport(name, False, reason)
-    works = outcome.status == 0 and bool(outcome.stdout_line)
-    return BackendReport(name, works, outcome.reason, outcome.status == UNAVAILABLE)
+def _report(name: str, answer: Answer) -> BackendReport:
+    match answer.value:
+        case {"works": bool(works), "reason": str(reason), "is_unavailable": bool(is_unavailable)}:
+            return BackendReport(name, works, reason, is_unavailable)
+    advice = "; use --limit to raise the limit" if answer.is_timeout else ""
+    return BackendReport(name, False, f"{answer.failure or 'it gave no verdict'}{advice}")

@@ -1,12 +1,10 @@
-"""`python -m ocannl.cli.probe NAME`: loads one backend and tests all operations and precisions that it supports.
+"""The test of one backend by `ocannl doctor`: loads it and tests all operations and precisions that it supports.
 
-`ocannl doctor` runs it in a separate process, so that a backend can hang or crash without further harm. The last line
-of its output is the verdict; status 0 means that the backend works.
+`ocannl doctor` calls `report` in an isolated process, so that a backend can hang or crash without further harm.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +13,7 @@ import numpy as np
 from ocannl.backend.registry import open_backend
 from ocannl.base.config import settings
 from ocannl.base.errors import BackendUnavailable, OcannlError
-from ocannl.base.plugins import exception_summary
+from ocannl.base.plugins import exception_summary, one_line
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Assign, Call, Number, Piece, Read, Seq, Value
 from ocannl.ir.ops import ADD, ID, MUL, OPS, Domain, Op
@@ -23,7 +21,6 @@ from ocannl.ir.precision import PRECISIONS, Family, Precision, float32, uint32
 from ocannl.ir.tnode import Role, TNode
 from ocannl.runtime.context import Context
 
-UNAVAILABLE = 3  # exit status when the backend reports that it cannot work on this machine
 INTEGER_DOMAINS = (Domain.INTEGER, Domain.WORD)
 CELLS = 32
 Array = np.ndarray[Any, Any]
@@ -123,17 +120,14 @@ def _compare(feature: str, result: Array, expected: Array) -> None:
         raise OcannlError(f"{feature} is incorrect: {result[wrong][0]:g} instead of {expected[wrong][0]:g}")
 
 
-def main(name: str) -> int:
+def report(name: str) -> dict[str, object]:
+    """Returns the verdict: whether the backend works, the reason in one line, and whether it reports that it cannot
+    work on this machine."""
+    works, unavailable = False, False
     try:
-        print(probe_backend(name))
+        reason, works = probe_backend(name), True
     except OcannlError as error:
-        print(" ".join(str(error).split()))
-        return UNAVAILABLE if isinstance(error, BackendUnavailable) else 1
+        reason, unavailable = one_line(str(error)), isinstance(error, BackendUnavailable)
     except Exception as error:  # whatever a backend of any distribution raises is reported in one line
-        print(exception_summary(error))
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+        reason = exception_summary(error)
+    return {"works": works, "reason": reason, "is_unavailable": unavailable}

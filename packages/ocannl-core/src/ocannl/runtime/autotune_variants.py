@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ocannl.backend.api import CompiledCode, Tunable
+from ocannl.backend.returned_values import compile_variants
 from ocannl.base.errors import CompileError
 from ocannl.codegen.outlining import outline_nests
 from ocannl.ir.loops import Proc
@@ -47,6 +48,6 @@ def _fastest(piece: Proc, backend: Tunable, benchmark: Benchmark) -> int | None:
 
 def _compiled(piece: Proc, backend: Tunable, variant: int) -> CompiledCode | None:
     try:
-        return backend.compile_variants([piece], [[variant]])
+        return compile_variants(backend, [piece], [[variant]])
     except CompileError:
         return None

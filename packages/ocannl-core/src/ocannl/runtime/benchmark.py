@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 
 from ocannl.backend.api import Backend, CompiledCode, Device, Location, Pool, Queue
+from ocannl.backend.returned_values import compile_code, link_program
 from ocannl.base.disk_cache import Record, open_cache
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.base.log import logger
@@ -125,12 +126,12 @@ class Benchmark:
 def _compiled(procs: Sequence[Proc], backend: Backend) -> list[CompiledCode | None]:
     """Compiles all programs together; if that fails, one by one, with None for those that are rejected."""
     try:
-        return [backend.compile(procs)] * len(procs)
+        return [compile_code(backend, procs)] * len(procs)
     except (CompileError, Unsupported):
         codes: list[CompiledCode | None] = []
         for proc in procs:
             try:
-                codes.append(backend.compile([proc]))
+                codes.append(compile_code(backend, [proc]))
             except (CompileError, Unsupported) as error:
                 _log.debug("`%s` is left out: %s", proc.name, error)
                 codes.append(None)
@@ -170,7 +171,7 @@ class _Scratch:
     def bind(self, backend: Backend, code: CompiledCode, proc: Proc) -> Run:
         """Returns a function that calls the program a given number of times and waits for completion."""
         locations = [*self.arrays, *([self.arena_location] if proc.arena else [])]
-        entry = backend.link(code, proc.name, self.queue, locations)
+        entry = link_program(backend, code, proc.name, self.queue, locations)
         values = tuple([sym.lo for sym in proc.syms])
         call = partial(entry, *values) if self.queue.immediate else partial(self.queue.submit, entry, *values)
 

@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from ocannl.backend.api import Backend, CompiledCode, Tunable
+from ocannl.backend.returned_values import compile_code, compile_variants
 from ocannl.base.config import VERIFY
 from ocannl.base.errors import CodeError
 from ocannl.base.gc_pause import gc_paused
@@ -89,9 +90,9 @@ class _Request:
         """Returns the cached program whose `plain` passes ran in their plain form."""
         return compile_cache.lookup(compile_cache.variant_key(self.key, plain), self.canon, self.job.name, backend)
 
-    def insert(self, program: Program) -> None:
+    def insert(self, program: Program, backend: Backend) -> None:
         """Adds a program to the caches. That of a defective pipeline has a key of its own."""
-        compile_cache.insert(compile_cache.variant_key(self.key, program.plain), self.canon, program)
+        compile_cache.insert(compile_cache.variant_key(self.key, program.plain), self.canon, program, backend)
         if program.plain:
             compile_cache.remember_plain_passes(self.key, program.plain)
 
@@ -124,7 +125,7 @@ def _built(requests: Sequence[_Request], backend: Backend, autotuner: Autotuner 
             draft, code = next(compiled)
             programs[position] = program = _program(draft, code, backend)
             if draft.final:
-                draft.request.insert(program)
+                draft.request.insert(program, backend)
     _log.info("compiled %s for %s in %s", names, backend.name, stopwatch)
     return [program for program in programs if program is not None]
 
@@ -139,9 +140,9 @@ def _compiled_drafts(
     procs = [draft.proc for draft in drafts]
     try:
         if autotuner is not None and isinstance(backend, Tunable):
-            code = backend.compile_variants(procs, [draft.variants for draft in drafts])
+            code = compile_variants(backend, procs, [draft.variants for draft in drafts])
         else:
-            code = backend.compile(procs)
+            code = compile_code(backend, procs)
         return [(draft, code) for draft in drafts]
     except Exception as error:  # a defect raises any class; errors of other causes are raised again
         from ocannl.runtime import recovery
@@ -167,7 +168,7 @@ def _recovered(draft: _Draft, error: Exception, backend: Backend) -> tuple[_Draf
 
     def compiled(proc: Proc, plain: frozenset[str]) -> CompiledCode:
         program = draft.request.lookup(plain, backend)
-        return backend.compile([proc]) if program is None else program.code
+        return compile_code(backend, [proc]) if program is None else program.code
 
     failed = recovery.FailedCompilation(lower(job.code, job.name), job.keep_reasons, backend, check, draft.choices)
     proc, plain, code = recovery.recover_backend(failed, error, draft.plain, compiled)

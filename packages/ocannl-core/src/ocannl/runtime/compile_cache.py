@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ocannl.backend.api import Backend, CompiledCode
+from ocannl.backend.returned_values import blob_of, restore_code
 from ocannl.base.disk_cache import Record, open_cache
 from ocannl.base.errors import CompileError
 from ocannl.base.forks import after_fork_in_child, replace_after_fork
@@ -104,7 +105,7 @@ def lookup(key: str, canon: Canonical, name: str, backend: Backend) -> Program |
         _log.debug("`%s` for %s has to be compiled: it is new to this process, and %s", name, backend.name, where)
         return None
     try:
-        code = backend.restore(record.blob)
+        code = restore_code(backend, record.blob)
         program = _restore_program(record.header, code, canon, name, backend)
     except CompileError as error:
         _log.warning("kept code of `%s` does not fit this machine: %s", name, error)
@@ -117,15 +118,13 @@ def lookup(key: str, canon: Canonical, name: str, backend: Backend) -> Program |
     return program
 
 
-def insert(key: str, canon: Canonical, program: Program) -> None:
-    """Adds a program to the caches, unless its code cannot be serialized."""
-    blob = program.code.blob
-    if blob is None:
-        return
+def insert(key: str, canon: Canonical, program: Program, backend: Backend) -> None:
+    """Adds a program to the cache of this process, and to that on disk if its code can be serialized."""
     header = _header(canon, program)
     _insert_in_memory(key, header, program.code)
-    cache = open_cache()
-    if cache is not None:
+    blob = blob_of(backend, program.code)
+    cache = None if blob is None else open_cache()
+    if cache is not None and blob is not None:
         cache.store(key, Record(dict(header), blob))
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from ocannl.backend.api import CompiledCode, Entry, SupportsDlpack
 from ocannl.backend.cpu.device import cores
 from ocannl.backend.registry import resolve
+from ocannl.backend.returned_values import device_count, link_program, open_device
 from ocannl.base import config, log, spelling
 from ocannl.base.config import AUTOTUNE, CHECK_NUMBERS, QUEUE, SEED, THREADS
 from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError, Unsupported
@@ -54,11 +55,11 @@ class Context:
         log.configure()
         self.threads = THREADS.get(threads) or cores()
         self.backend = resolve(backend)
-        count = self.backend.device_count()
+        count = device_count(self.backend)
         if isinstance(device, bool) or not isinstance(device, SupportsIndex) or not 0 <= operator.index(device) < count:
             has = "device 0 only" if count == 1 else f"devices 0 to {count - 1}"
             raise BackendUnavailable(f"backend `{self.backend.name}` has {has}, not {device!r}")
-        self.device = self.backend.device(operator.index(device))
+        self.device = open_device(self.backend, operator.index(device))
         self.queue = self.device.queue(QUEUE.get(queue) == "threaded", self.threads)
         self.arrays = Arrays(self.queue, self.backend.capabilities.alignment_bytes)
         self.lock = self.arrays.lock
@@ -187,7 +188,7 @@ class Context:
             arena = self.arrays.arena(arena_bytes)
             locations.append(arena.at(0))
             slabs.append(arena)
-        return self.backend.link(code, name, self.queue, locations), tuple(dict.fromkeys(slabs))
+        return link_program(self.backend, code, name, self.queue, locations), tuple(dict.fromkeys(slabs))
 
     def _resident(self, link: Link) -> Resident:
         return self.arrays.merge_buffer(link.node) if link.access is AccessMode.MERGE else self.arrays[link.node]

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ocannl.backend.returned_values import compile_code
 from ocannl.base.errors import BackendError, CodeError
 from ocannl.ir.affine import Sym
 from ocannl.ir.host_call import HostCall
@@ -153,7 +154,7 @@ def profile(context: ExecutionContext, program: Program, calls: int, values: Seq
     nests = [piece for piece in pieces if isinstance(piece, NestProgram)]
     symbol_values = dict(zip(program.syms, values, strict=True))
     empty = Proc(Namer([program.name, *(p.proc.name for p in nests)])(f"{program.name}_nothing"), (), (), ())
-    code = backend.compile([empty, *(nest.proc for nest in nests)])
+    code = compile_code(backend, [empty, *(nest.proc for nest in nests)])
     with context.lock:
         context.prepare_run(program)
         # a superset of the program's links, if more nodes are kept since its compilation

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ocannl.backend.api import Backend, CompiledCode
 from ocannl.backend.discovery import core_version
+from ocannl.backend.returned_values import compile_code
 from ocannl.base.config import ON_DEFECT, TRACEBACK, VERIFY
 from ocannl.base.errors import CompileError, DefectWarning, VerifyError
 from ocannl.base.log import logger
@@ -129,7 +130,7 @@ def _is_broken(backend: Backend) -> bool:
     """Whether the backend fails on any program, since it fails on the simplest one."""
     cell = Buf("cell", float32, (), (), MemorySpace.GLOBAL, AccessMode.OUT)
     try:
-        backend.compile([Proc("probe", (cell,), (), (Store(Ref(cell, ()), Const(0.0, float32)),))])
+        compile_code(backend, [Proc("probe", (cell,), (), (Store(Ref(cell, ()), Const(0.0, float32)),))])
     except Exception:  # any error of a backend, which may be a plugin
         return True
     return False

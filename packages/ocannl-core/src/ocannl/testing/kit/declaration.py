@@ -27,7 +27,7 @@ class Declaration(Area):
         assert info.name == tested.name
         assert info.api_version == API_VERSION
         assert info.description.strip() and "\n" not in info.description
-        assert probe(info) is None
+        assert probe(candidates[0], info) is None
 
     def test_asking_whether_it_works_is_cheap(self, tested: Backend) -> None:
         candidates = discover().get(tested.name, ())
@@ -36,7 +36,7 @@ class Declaration(Area):
         info = describe(candidates[0])
         start = time.perf_counter()
         for _ in range(3):
-            assert probe(info) is None
+            assert probe(candidates[0], info) is None
         assert time.perf_counter() - start < 5
 
     def test_its_name_is_a_plain_word(self, tested: Backend) -> None:
