@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from ocannl.backend import plugin_check, plugin_loader, registry
-from ocannl.backend.reference.backend import ReferenceBackend
 from ocannl.backend.discovery import DISTRIBUTIONS
+from ocannl.backend.reference.backend import ReferenceBackend
 from ocannl.backend.registry import backends, discover, resolve
 from ocannl.base.config import settings, use_backend
 from ocannl.base.errors import (

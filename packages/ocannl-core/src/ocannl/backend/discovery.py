@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 GROUP = "ocannl.backends"
 CORE = "ocannl-core"
 REFERENCE = "numpy"
+REFERENCE_DESCRIPTION = "the reference: NumPy on index grids, exact and slow"
+REFERENCE_PRIORITY = -100
 DISTRIBUTIONS = {  # first-party backends and their distributions, which own the names
     "c": "ocannl-backend-c",
     "llvm": "ocannl-backend-llvm",
@@ -72,7 +76,7 @@ def discover() -> dict[str, tuple[Candidate, ...]]:
     from importlib.metadata import EntryPoint
 
     entry = EntryPoint(REFERENCE, "ocannl.backend.reference.backend", GROUP)
-    candidates = [Candidate(REFERENCE, CORE, core_version(), entry), *map(_candidate, entry_points())]
+    candidates = [Candidate(REFERENCE, CORE, core_version(), entry), *_announced()]
     candidates.sort(key=lambda c: (c.name, not c.is_builtin, not c.is_first_party, c.distribution))
     return {name: tuple(c for c in candidates if c.name == name) for name in dict.fromkeys(c.name for c in candidates)}
 
@@ -87,9 +91,10 @@ def considered() -> dict[str, tuple[Candidate, ...]]:
     return {name: candidates for name, candidates in own.items() if candidates}
 
 
-def _candidate(entry: EntryPoint) -> Candidate:
-    dist = entry.dist
-    distribution, version = (dist.name, plugins.one_line(str(dist.version))) if dist is not None else (UNKNOWN, "?")
-    name = plugins.one_line(entry.name, MAX_NAME)
-    defect = None if BACKEND_NAME.fullmatch(entry.name) else "a name has up to 64 letters, digits and `_ . -`"
-    return Candidate(name, distribution, version, entry, defect)
+def _announced() -> Iterator[Candidate]:
+    for entry in entry_points():
+        with suppress(OSError, ValueError):  # uninstalled in the meantime
+            distribution, version = (UNKNOWN, "") if entry.dist is None else plugins.identity(entry.dist)
+            name = plugins.one_line(entry.name, MAX_NAME)
+            defect = None if BACKEND_NAME.fullmatch(entry.name) else "a name has up to 64 letters, digits and `_ . -`"
+            yield Candidate(name, distribution, version, entry, defect)

@@ -6,13 +6,13 @@ parent process thereby harms itself only.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from json import dumps, loads  # the functions of this process, whatever a plugin replaces
 from typing import NoReturn
 
 from ocannl.base.plugins import exception_summary, one_line
@@ -59,24 +59,32 @@ class IsolatedCall:
         line, newline, _ = self._answer.rpartition(prefix)[2].partition(b"\n")
         if not newline or prefix not in self._answer:
             return None
-        answer: dict[str, object] = json.loads(line)
+        answer: dict[str, object] = loads(line)
         return answer
 
-    def failure(self) -> str:
-        """Why a process that has ended has not answered."""
+    def status(self) -> int:
+        """The status of a process that has ended, or ends now."""
         if self._status is None:
+            self._end_group()
             _, self._status = os.waitpid(self._pid, 0)
-        if os.WIFSIGNALED(self._status):
-            return f"it crashed with {_signal_name(os.WTERMSIG(self._status))}"
+        return self._status
+
+    def _end_group(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pid, signal.SIGKILL)
+
+    def failure(self) -> str:
+        """Why a process that has ended has not answered, or has harmed its parent process."""
+        if os.WIFSIGNALED(self.status()):
+            return f"it crashed with {_signal_name(os.WTERMSIG(self.status()))}"
         text = self._output.decode("utf-8", errors="replace").strip().splitlines()
         last = f": {one_line(text[-1])}" if text else ""
-        return f"it ended with status {os.waitstatus_to_exitcode(self._status)} without an answer{last}"
+        return f"it ended with status {os.waitstatus_to_exitcode(self.status())} without an answer{last}"
 
     def end(self) -> None:
         """Ends the process and those that it has started."""
         if self._status is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._pid, signal.SIGKILL)
+            self._end_group()
             with suppress(ProcessLookupError, PermissionError):  # before `setsid`
                 os.kill(self._pid, signal.SIGKILL)
             _, self._status = os.waitpid(self._pid, 0)
@@ -119,16 +127,17 @@ def _run(
         os.closerange(answers + 1, max(MIN_DESCRIPTORS, os.sysconf("SC_OPEN_MAX")))
         answer = _line(run, arguments)
         os.write(answers, f"{nonce} {answer}\n".encode())
+        os._exit(0)
     finally:
         os._exit(1)
 
 
 def _line(run: Callable[..., object], arguments: Sequence[str]) -> str:
     try:
-        line = json.dumps({"value": run(*arguments)})
+        line = dumps({"value": run(*arguments)})
     except BaseException as error:  # a plugin may even exit
-        return json.dumps({"failure": exception_summary(error)})
-    return line if len(line) < MAX_ANSWER_BYTES // 2 else json.dumps({"failure": "its answer is too long"})
+        return dumps({"failure": exception_summary(error)})
+    return line if len(line) < MAX_ANSWER_BYTES // 2 else dumps({"failure": "its answer is too long"})
 
 
 def _drain(pipe: int, content: bytearray, limit_bytes: int) -> None:

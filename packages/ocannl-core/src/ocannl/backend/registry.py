@@ -14,7 +14,14 @@ from typing import NoReturn
 
 from ocannl.backend import plugin_check, plugin_loader
 from ocannl.backend.api import Backend
-from ocannl.backend.discovery import DISTRIBUTIONS, Candidate, considered, discover
+from ocannl.backend.discovery import (
+    DISTRIBUTIONS,
+    REFERENCE_DESCRIPTION,
+    REFERENCE_PRIORITY,
+    Candidate,
+    considered,
+    discover,
+)
 from ocannl.backend.plugin_loader import check_capabilities, describe, load_backend, probe
 from ocannl.backend.time_limit import TimeLimitReached, time_limit
 from ocannl.backend.verdict import Verdict, failed, refused
@@ -72,7 +79,9 @@ def _verdicts(candidates_by_name: dict[str, tuple[Candidate, ...]]) -> dict[Cand
         for candidate in candidates:
             try:
                 unique_candidate(candidates, candidate)
-                if candidate.is_builtin or candidate.defect is not None:
+                if candidate.is_builtin:
+                    verdicts[candidate] = Verdict(None, None, REFERENCE_DESCRIPTION, REFERENCE_PRIORITY)
+                elif candidate.defect is not None:
                     verdicts[candidate] = plugin_check.examine_here(candidate)
                 else:
                     plugins.append(candidate)

@@ -175,13 +175,13 @@ def _run_calls(
 
 def _answer(call: IsolatedCall, limit_seconds: float) -> Answer | None:
     """The answer of a call; None while there may be one later."""
-    has_ended = call.has_ended()  # before the answer is read, which may have been written in between
-    answer = call.answer()
-    if answer is not None:
+    has_ended, answer = call.has_ended(), call.answer()
+    if has_ended:
+        answer = call.answer()  # it may have been written in between
+        if answer is None or call.status() != 0:
+            return Answer(failure=call.failure())
         failure = answer.get("failure")
         return Answer(answer.get("value"), None if failure is None else str(failure))
-    if has_ended:
-        return Answer(failure=call.failure())
     if time.monotonic() > call.deadline:
         return Answer(failure=f"it did not respond within {limit_seconds:g} seconds", is_timeout=True)
     return None

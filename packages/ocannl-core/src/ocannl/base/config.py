@@ -285,9 +285,12 @@ def child_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
+_is_isolated = ISOLATED in os.environ  # when this module is imported, whatever becomes of the environment
+
+
 def is_isolated() -> bool:
     """Whether a process of ocannl has started this one to isolate it; this one must not isolate anything in turn."""
-    return ISOLATED in os.environ
+    return _is_isolated
 
 
 def variables(prefixes: tuple[str, ...]) -> list[tuple[str, str]]:

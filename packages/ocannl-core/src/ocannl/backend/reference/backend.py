@@ -11,6 +11,7 @@ import numpy as np
 from ocannl.backend.api import Backend, BackendInfo, CompiledCode, Device, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.queue import CpuQueue
+from ocannl.backend.discovery import REFERENCE_DESCRIPTION, REFERENCE_PRIORITY
 from ocannl.backend.hookspecs import hookimpl
 from ocannl.backend.reference.vectorization import Analysis, analyse
 from ocannl.backend.reference.vectorized_interpreter import bind
@@ -85,8 +86,8 @@ def ocannl_backend() -> BackendInfo:
     return BackendInfo(
         name=NAME,
         api_version=1,
-        description="the reference: NumPy on index grids, exact and slow",
-        priority=-100,
+        description=REFERENCE_DESCRIPTION,
+        priority=REFERENCE_PRIORITY,
         probe=lambda: None,
         load=_load,
     )
