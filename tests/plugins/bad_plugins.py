@@ -43,7 +43,7 @@ HARMLESS = {  # what must not reach the process of the user: it imports the chos
     "folder": f"{OS}.chdir('/')",
     "nested": "__import__('ocannl').backends()",
 }
-PLACES = ("before", "inside", "probe", "load")
+STAGES = ("before", "inside", "probe", "load")
 MEMBERS = {  # nonsense that a loaded backend returns
     "no-backend": {"load": "lambda: None"},
     "text": {"load": "lambda: 'a backend'"},
@@ -122,16 +122,16 @@ def module_text(name: str, **details: str) -> str:
     return TEMPLATE.format(**defaults | details)
 
 
-def _detail(place: str, action: str) -> dict[str, str]:
-    if place == "probe":
+def _detail(stage: str, action: str) -> dict[str, str]:
+    if stage == "probe":
         return {"probe": f"[{action}, None][1]"}
-    if place == "load":
+    if stage == "load":
         return {"load": f"lambda: [{action}, Backend()][1]"}
-    return {place: action}
+    return {stage: action}
 
 
 def single_faults() -> list[BadPlugin]:
-    """70 plugins with one fault each; faults of actions go round the places."""
+    """70 plugins with one fault each; faults of actions go round the stages."""
     plugins = []
 
     def add(fault: str, text: str, name: str = "", is_harmless: bool = False) -> None:
@@ -139,10 +139,10 @@ def single_faults() -> list[BadPlugin]:
 
     for table in (ACTIONS, HARMLESS):
         for number, (fault, action) in enumerate(table.items()):
-            for place in (PLACES[number % 4], PLACES[(number + 2) % 4])[: 2 if number % 4 < 2 else 1]:
-                name, priority = f"bad-{fault}-{place}", "10" if table is HARMLESS else "99"
-                text = module_text(name, priority=priority, **_detail(place, action))
-                add(f"{fault}-{place}", text, name, table is HARMLESS)
+            for stage in (STAGES[number % 4], STAGES[(number + 2) % 4])[: 2 if number % 4 < 2 else 1]:
+                name, priority = f"bad-{fault}-{stage}", "10" if table is HARMLESS else "99"
+                text = module_text(name, priority=priority, **_detail(stage, action))
+                add(f"{fault}-{stage}", text, name, table is HARMLESS)
     for fault, details in {**MEMBERS, **DESCRIPTIONS}.items():
         add(fault, module_text(f"bad-{fault}", **details))
     for fault, text in TEXTS.items():
@@ -155,12 +155,12 @@ def single_faults() -> list[BadPlugin]:
 
 
 def combined_faults(count: int, seed: int) -> list[BadPlugin]:
-    """Plugins with two or three faults in different places."""
+    """Plugins with two or three faults in different stages."""
     random, plugins = Random(seed), []
     for number in range(count):
         name, details = f"mixed-{number}", dict[str, str]()
-        for place in random.sample(PLACES, random.randint(1, 2)):
-            details |= _detail(place, random.choice([*ACTIONS.values(), *HARMLESS.values()]))
+        for stage in random.sample(STAGES, random.randint(1, 2)):
+            details |= _detail(stage, random.choice([*ACTIONS.values(), *HARMLESS.values()]))
         details = random.choice([*MEMBERS.values(), *DESCRIPTIONS.values(), {}]) | details
         plugins.append(BadPlugin(name, name, module_text(name, **{"priority": "10"} | details)))
     return plugins

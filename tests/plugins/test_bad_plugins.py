@@ -79,10 +79,10 @@ def test_a_good_backend_works_beside_bad_ones(machine, plugins):
         assert same and module == GOOD.module and product == [2.0, 4.0, 6.0]
         assert not modules, "plugins that were not chosen are imported here"
         costs.append(seconds)
-        found = {distribution: (usable, reason) for _, distribution, usable, reason in rows}
-        assert found[GOOD.dist] == (True, None)
+        listed = {distribution: (usable, reason) for _, distribution, usable, reason in rows}
+        assert listed[GOOD.dist] == (True, None)
         for plugin in plugins:
-            usable, reason = found[plugin.dist]
+            usable, reason = listed[plugin.dist]
             if plugin.is_harmless:
                 assert usable, reason
             elif plugin.dist.startswith("bad-"):
@@ -95,7 +95,7 @@ def test_a_good_backend_works_beside_bad_ones(machine, plugins):
         assert warning.count("these backends cannot be") == 1
         assert "OCANNL_DISCOVERY=off" in warning and "OCANNL_BACKEND=" in warning
         for plugin in plugins:
-            usable, reason = found[plugin.dist]
+            usable, reason = listed[plugin.dist]
             if plugin.dist.startswith("bad-") and not usable and "broken" in reason:
                 assert plugin.dist in warning
         assert warning.replace("\n", "").isprintable()

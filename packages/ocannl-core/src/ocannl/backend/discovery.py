@@ -87,14 +87,14 @@ def considered() -> dict[str, tuple[Candidate, ...]]:
     candidates_by_name = discover()
     if DISCOVERY.get():
         return candidates_by_name
-    own = {name: tuple(c for c in found if c.is_first_party) for name, found in candidates_by_name.items()}
-    return {name: candidates for name, candidates in own.items() if candidates}
+    first_party = {name: tuple(c for c in group if c.is_first_party) for name, group in candidates_by_name.items()}
+    return {name: candidates for name, candidates in first_party.items() if candidates}
 
 
 def _announced() -> Iterator[Candidate]:
     for entry in entry_points():
         with suppress(OSError, ValueError):  # uninstalled in the meantime
             distribution, version = (UNKNOWN, "") if entry.dist is None else plugins.identity(entry.dist)
-            name = plugins.one_line(entry.name, MAX_NAME)
+            name = plugins.single_line(entry.name, MAX_NAME)
             defect = None if BACKEND_NAME.fullmatch(entry.name) else "a name has up to 64 letters, digits and `_ . -`"
             yield Candidate(name, distribution, version, entry, defect)

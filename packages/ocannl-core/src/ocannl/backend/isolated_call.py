@@ -15,7 +15,7 @@ from contextlib import suppress
 from json import dumps, loads  # the functions of this process, whatever a plugin replaces
 from typing import NoReturn
 
-from ocannl.base.plugins import exception_summary, one_line
+from ocannl.base.plugins import exception_summary, single_line
 
 MAX_ANSWER_BYTES = 1 << 16
 TAIL_BYTES = 4096  # of the printed text, of which the last line explains a failure
@@ -78,7 +78,7 @@ class IsolatedCall:
         if os.WIFSIGNALED(self.status()):
             return f"it crashed with {_signal_name(os.WTERMSIG(self.status()))}"
         text = self._output.decode("utf-8", errors="replace").strip().splitlines()
-        last = f": {one_line(text[-1])}" if text else ""
+        last = f": {single_line(text[-1])}" if text else ""
         return f"it ended with status {os.waitstatus_to_exitcode(self.status())} without an answer{last}"
 
     def end(self) -> None:

@@ -68,7 +68,7 @@ def _check(candidates: list[Candidate]) -> dict[Candidate, Verdict]:
 def _unchecked(candidate: Candidate, error: ChildProcessError) -> Verdict:
     """The verdict where no process can be started."""
     if candidate.is_first_party:
-        return examine_here(candidate)
+        return examine_unisolated(candidate)
     if not is_isolated():
         _log.warning(
             "backend `%s` of %s is passed over, since it cannot be checked: %s; to use it, name it, or set"
@@ -80,10 +80,10 @@ def _unchecked(candidate: Candidate, error: ChildProcessError) -> Verdict:
 
 def examine(name: str, value: str, distribution: str, version: str) -> dict[str, object]:
     """The check in the isolated process; returns the fields of the verdict."""
-    return examine_here(Candidate(name, distribution, version, EntryPoint(name, value, GROUP))).tree()
+    return examine_unisolated(Candidate(name, distribution, version, EntryPoint(name, value, GROUP))).tree()
 
 
-def examine_here(candidate: Candidate) -> Verdict:
+def examine_unisolated(candidate: Candidate) -> Verdict:
     """Imports, probes and loads a plugin in this process."""
     description, priority = "", None
     try:

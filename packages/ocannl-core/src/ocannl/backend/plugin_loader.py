@@ -17,7 +17,7 @@ from ocannl.backend.hookspecs import BackendHooks
 from ocannl.backend.time_limit import TimeLimitReached
 from ocannl.base.errors import BackendApiMismatch, BackendImportError, BackendUnavailable
 from ocannl.base.forks import import_lock, replace_after_fork
-from ocannl.base.plugins import PROJECT, exception_summary, one_line
+from ocannl.base.plugins import PROJECT, exception_summary, single_line
 from ocannl.ir.capabilities import Capabilities
 
 lock = threading.RLock()  # of all imports of plugins
@@ -72,7 +72,7 @@ def _validated(candidate: Candidate, description: object) -> BackendInfo:
         )
     if info.name != candidate.name:
         raise_broken(candidate, f"it calls itself `{info.name}`")
-    return replace(info, description=one_line(info.description))
+    return replace(info, description=single_line(info.description))
 
 
 def _supported() -> str:
@@ -98,7 +98,7 @@ def probe(candidate: Candidate, info: BackendInfo) -> str | None:
         return None
     if type(reason) is not str:
         raise_broken(candidate, f"its probe gives {shown(reason)}, not None or the reason why it does not work")
-    return one_line(reason) or "it gives no reason"
+    return single_line(reason) or "it gives no reason"
 
 
 def load_backend(candidate: Candidate, info: BackendInfo) -> Backend:
@@ -130,7 +130,7 @@ def origin(backend: object) -> Candidate:
     """The plugin of a loaded backend; an unknown distribution for a backend that was created without the registry."""
     if id(backend) in _origins:
         return _origins[id(backend)][0]
-    name = one_line(str(getattr(backend, "name", type(backend).__name__)))
+    name = single_line(str(getattr(backend, "name", type(backend).__name__)))
     return Candidate(name, UNKNOWN, "", EntryPoint(name, "", ""))
 
 
@@ -144,7 +144,7 @@ def guarded(candidate: Candidate, call: Callable[[], object], action: str) -> An
     except (KeyboardInterrupt, TimeLimitReached):
         raise
     except BackendUnavailable as error:
-        text = f"backend `{candidate.name}` of {candidate} does not work here: {one_line(str(error))}"
+        text = f"backend `{candidate.name}` of {candidate} does not work here: {single_line(str(error))}"
         raise BackendUnavailable(text) from error
     except BaseException as cause:  # another distribution may even exit
         raise_broken(candidate, f"{action} failed with {exception_summary(cause)}", cause)
@@ -163,14 +163,14 @@ def raise_invalid(candidate: Candidate, call: str, value: object) -> NoReturn:
 
 def raise_broken(candidate: Candidate, problem: str, cause: BaseException | None = None) -> NoReturn:
     raise BackendImportError(
-        f"backend `{candidate.name}` of {candidate} is broken: {one_line(problem)}; {candidate.remedy}"
+        f"backend `{candidate.name}` of {candidate} is broken: {single_line(problem)}; {candidate.remedy}"
     ) from cause
 
 
 def shown(value: object) -> str:
     """A short text for a value of any kind."""
     try:
-        return one_line(repr(value), 80)
+        return single_line(repr(value), 80)
     except BaseException:  # of the code of another distribution
         return f"a {type(value).__name__}"
 

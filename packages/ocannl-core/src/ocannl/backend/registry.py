@@ -82,7 +82,7 @@ def _verdicts(candidates_by_name: dict[str, tuple[Candidate, ...]]) -> dict[Cand
                 if candidate.is_builtin:
                     verdicts[candidate] = Verdict(None, None, REFERENCE_DESCRIPTION, REFERENCE_PRIORITY)
                 elif candidate.defect is not None:
-                    verdicts[candidate] = plugin_check.examine_here(candidate)
+                    verdicts[candidate] = plugin_check.examine_unisolated(candidate)
                 else:
                     plugins.append(candidate)
             except DuplicateBackend as error:

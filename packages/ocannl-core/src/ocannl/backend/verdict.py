@@ -33,13 +33,13 @@ class Verdict:
 
 
 def refused(error: BackendError, description: str = "", priority: int | None = None) -> Verdict:
-    return Verdict(type(error).__name__, plugins.one_line(str(error)), description, priority)
+    return Verdict(type(error).__name__, plugins.single_line(str(error)), description, priority)
 
 
 def failed(candidate: Candidate, failure: str) -> Verdict:
     """The verdict on a plugin that crashes or hangs, so that it must not be imported here."""
     message = (
-        f"backend `{candidate.name}` of {candidate} is passed over: {plugins.one_line(failure)};"
+        f"backend `{candidate.name}` of {candidate} is passed over: {plugins.single_line(failure)};"
         f" {candidate.remedy}"
     )
     return Verdict(BackendImportError.__name__, message)

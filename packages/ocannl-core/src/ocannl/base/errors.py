@@ -18,7 +18,7 @@ OcannlError
 └── BackendError
     ├── UnknownBackend         an unknown name                   choose one of the listed names
     ├── BackendNotInstalled    known, but not installed          run the quoted pip command
-    ├── BackendImportError     installed, but its import fails   repair or remove the named distribution
+    ├── BackendImportError     installed, but broken             repair or remove the named distribution
     ├── BackendApiMismatch     built for another API             upgrade the named distribution
     ├── BackendUnavailable     works, but not on this machine    see what its probe found
     ├── DuplicateBackend       two distributions claim a name    uninstall one of the two
@@ -123,7 +123,7 @@ class BackendNotInstalled(BackendError):
 
 
 class BackendImportError(BackendError):
-    """The distribution of the backend is installed, and importing it fails."""
+    """The distribution of the backend is installed, and it is broken: its import, its probe or a call fails."""
 
 
 class BackendApiMismatch(BackendError):

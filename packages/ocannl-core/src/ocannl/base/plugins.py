@@ -47,22 +47,22 @@ def identity(dist: Distribution) -> tuple[str, str]:
     headers = dict(HEADER.findall(text.partition("\n\n")[0]))
     name = headers.get("Name", "")
     if not DISTRIBUTION_NAME.fullmatch(name):
-        raise ValueError(f"{one_line(repr(name), 80)} is no name of a distribution")
-    return name, one_line(headers.get("Version", "?"), 80)
+        raise ValueError(f"{single_line(repr(name), 80)} is no name of a distribution")
+    return name, single_line(headers.get("Version", "?"), 80)
 
 
 def exception_summary(cause: BaseException) -> str:
     """Formats an exception in one line."""
     try:
-        text = one_line(str(cause))
+        text = single_line(str(cause))
     except BaseException:  # of the code of another distribution
         text = "its text cannot be printed"
-    return f"{one_line(type(cause).__name__)}: {text}" if text else one_line(type(cause).__name__)
+    return f"{single_line(type(cause).__name__)}: {text}" if text else single_line(type(cause).__name__)
 
 
-def one_line(text: str, limit: int = MAX_CHARACTERS) -> str:
+def single_line(text: str, limit: int = MAX_CHARACTERS) -> str:
     """Returns a text of another distribution, fit for a terminal: in one line of bounded length, without control
     characters and marks that change the direction of text."""
-    words = " ".join(text[: 4 * limit].split())
-    printable = "".join(character if character.isprintable() else REPLACEMENT for character in words)
+    joined = " ".join(text[: 4 * limit].split())
+    printable = "".join(character if character.isprintable() else REPLACEMENT for character in joined)
     return printable if len(printable) <= limit else f"{printable[: limit - 4]} ..."

@@ -13,7 +13,7 @@ import numpy as np
 from ocannl.backend.registry import open_backend
 from ocannl.base.config import settings
 from ocannl.base.errors import BackendUnavailable, OcannlError
-from ocannl.base.plugins import exception_summary, one_line
+from ocannl.base.plugins import exception_summary, single_line
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Assign, Call, Number, Piece, Read, Seq, Value
 from ocannl.ir.ops import ADD, ID, MUL, OPS, Domain, Op
@@ -127,7 +127,7 @@ def report(name: str) -> dict[str, object]:
     try:
         reason, works = probe_backend(name), True
     except OcannlError as error:
-        reason, unavailable = one_line(str(error)), isinstance(error, BackendUnavailable)
+        reason, unavailable = single_line(str(error)), isinstance(error, BackendUnavailable)
     except Exception as error:  # whatever a backend of any distribution raises is reported in one line
         reason = exception_summary(error)
     return {"works": works, "reason": reason, "is_unavailable": unavailable}
