@@ -115,12 +115,19 @@ def holds(logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, nam
     for name in logic.spec.labels():
         if name in sizes:
             names.setdefault(name, (sizes[name], None))
-    for use in equal:
-        axes = rows[use.slot // 3][use.slot % 3]
-        met = [*zip(use.spec.lead, axes, strict=False), *zip(reversed(use.spec.trail), reversed(axes), strict=False)]
-        if not all(adds_up(a, x[0] or 0, names, sizes) and counts_alike(a, x, names, sizes) for a, x in met):
-            return False
-    return True
+    met = [pair for use in equal for pair in matched_axes(use.spec, rows[use.slot // 3][use.slot % 3])]
+    for axis, total in met:
+        divide_merged(axis, total, names)
+    return all(adds_up(a, x[0] or 0, names, sizes) and counts_alike(a, x, names, sizes) for a, x in met)
+
+
+def divide_merged(axis: AxisSpec, total: Axis, names: Names) -> None:
+    """Binds the only unknown part of a merged axis."""
+    if isinstance(axis, Merged):
+        unknown = [part.name for part in axis.parts if part.name not in names]
+        known = prod(size_of(names, part.name) or 0 for part in axis.parts if part.name in names)
+        if len(unknown) == 1 and known and total[0] is not None and total[0] % known == 0:
+            names[unknown[0]] = (total[0] // known, None)
 
 
 def unsized(logic: Logic) -> set[str]:
@@ -154,21 +161,35 @@ def makes(
     for use in logic.stretch:
         if use.spec.var is not None and use.spec.var not in bound:
             stretched.setdefault(use.spec.var, []).append(rows[use.slot // 3][use.slot % 3])
-    if any(names.get(f"..{var}") != broadcast(operands) for var, operands in stretched.items()):
+    if not all(is_broadcast(names.get(f"..{var}"), broadcast(operands)) for var, operands in stretched.items()):
         return False
-    plain = {a.name for shape in logic.spec.operands for _, row in shape.rows for a in row.axes if isinstance(a, Label)}
+    written = [pair for use in logic.result for pair in matched_axes(use.spec, rows[use.slot // 3][use.slot % 3])]
+    if not all(is_minimal(axis, size or 0, names, sizes) for axis, (size, _) in written):
+        return False
+    return leaves_nothing(logic, rows, names, sizes, captured)
+
+
+def is_broadcast(row: object, least: Row | None) -> bool:
+    """An axis of size 1 may have a unit that a use gives to the result alone: an operand of size 1 fits any unit."""
+    if not isinstance(row, tuple) or least is None or len(row) != len(least):
+        return False
+    return all(x == y or (y == STRETCHABLE and x[0] == 1) for x, y in zip(row, least, strict=True))
+
+
+def leaves_nothing(
+    logic: Logic, rows: Sequence[Rows], names: Names, sizes: Mapping[str, int], captured: Iterable[str] = (),
+    *, writes: bool = False,
+) -> bool:  # fmt: skip
+    """Concatenated axes of operands have no parts that nothing needs; an existing result sizes parts as well."""
+    shapes = logic.spec.shapes if writes else logic.spec.operands
+    plain = {a.name for shape in shapes for _, row in shape.rows for a in row.axes if isinstance(a, Label)}
     sized, spare = {*sizes, *captured, *plain}, spare_parts(logic)
-    for use in (*logic.equal, *logic.result):
-        is_result = use.slot // 3 == logic.arity
-        for axis, size in written_axes(use.spec, rows[use.slot // 3][use.slot % 3]):
-            if not (is_minimal(axis, size, names, sizes) if is_result else is_total(axis, size, names, spare, sized)):
-                return False
-    return True
+    met = [pair for use in logic.equal for pair in matched_axes(use.spec, rows[use.slot // 3][use.slot % 3])]
+    return all(is_total(axis, size or 0, names, spare, sized) for axis, (size, _) in met)
 
 
-def written_axes(spec: RowSpec, axes: Row) -> list[tuple[AxisSpec, int]]:
-    ends = [*zip(spec.lead, axes, strict=False), *zip(reversed(spec.trail), reversed(axes), strict=False)]
-    return [(axis, size or 0) for axis, (size, _) in ends]
+def matched_axes(spec: RowSpec, axes: Row) -> list[tuple[AxisSpec, Axis]]:
+    return [*zip(spec.lead, axes, strict=False), *zip(reversed(spec.trail), reversed(axes), strict=False)]
 
 
 def spare_parts(logic: Logic) -> set[str]:

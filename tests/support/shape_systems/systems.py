@@ -23,6 +23,7 @@ from shape_systems.shape_oracle import (
     Row,
     Rows,
     holds,
+    leaves_nothing,
     makes,
     number,
     result_names,
@@ -183,7 +184,9 @@ class System:
         unknown = unsized(op.logic) - op.sizes.keys() - op.captures.keys()
         if self.is_maker(n):
             return not unknown and makes(op.logic, tensors, op.sizes, names, op.captures)
-        return unknown <= result_names(op.logic) and holds(op.logic, tensors, op.sizes, names)
+        names = {} if names is None else names
+        written = unknown <= result_names(op.logic) and holds(op.logic, tensors, op.sizes, names)
+        return written and leaves_nothing(op.logic, tensors, names, op.sizes, op.captures, writes=True)
 
     def unsound(self, answer: list[Rows]) -> str:
         """Describes a violation by the answer; empty if there is none."""

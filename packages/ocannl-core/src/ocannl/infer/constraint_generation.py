@@ -220,7 +220,10 @@ def add_size_equation(
             for name in empty_parts(relation, axis, unused):
                 set_size(trail, relation.labels[name], 0, Evidence(text=f"a part of `{text}` that nothing needs"))
             cells = tuple(relation.labels[name] for name in unused)
-            attach(trail, Sum(cell, named, constant=constant, unused=cells, text=text, cause=relation))
+            computed = tuple(relation.labels[name] for name in computed_parts(relation, axis))
+            attach(trail, Sum(
+                cell, named, constant=constant, unused=cells, computed=computed, text=text, cause=relation,
+            ))  # fmt: skip
         case Merged(parts):
             cells = tuple(label_axis(trail, relation, part.name) for part in parts)
             attach(trail, Product(cell, cells, text=text, cause=relation))
@@ -237,6 +240,13 @@ def empty_parts(relation: Relation, axis: Concat, unused: Sequence[str]) -> Sequ
     unsized = [name for name in axis_labels(axis) if name not in sized]
     candidates = [name for name in unused if name in unsized]
     return candidates[len(candidates) == len(unsized) :]
+
+
+def computed_parts(relation: Relation, axis: Concat) -> tuple[str, ...]:
+    """Parts of a concatenation that are no axes of operands."""
+    rows = [row for shape in relation.logic.spec.operands for _, row in shape.rows]
+    given = {a.name for row in rows for a in row.axes if isinstance(a, Label)}
+    return tuple(name for name in axis_labels(axis) if name not in given)
 
 
 def unused_parts(relation: Relation, axis: Concat) -> tuple[str, ...]:

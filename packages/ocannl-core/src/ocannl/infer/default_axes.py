@@ -40,13 +40,13 @@ def has_flexible_bound(axis: DimVar) -> bool:
 def fit(axis: DimVar) -> Default:
     """Fits an axis to its lower bound, or to 1 if its uses differ in unit or an equation admits only 1.
 
-    A fitted axis takes the unit of its uses.
+    A fitted axis takes the unit of its uses, unless its size is 1: an axis of size 1 without a unit fits any use.
     """
     assert axis.lower_bound is not None
     units = units_below(axis)
     stretches = len(units) > 1 or (not admits(axis, axis.lower_bound) and admits(axis, 1))
     size = 1 if stretches else axis.lower_bound
-    unit = None if stretches else next(iter(units), None)
+    unit = next(iter(units), None) if size != 1 else None
     return AxisDefault(axis, size, f"an axis of which {axis.lower_bound} is used", "fits its use", unit)
 
 
@@ -123,9 +123,7 @@ def default_leaves(undecided: Undecided) -> list[Default]:
     """Sizes unconstrained axes of leaves by 1, and rejects unconstrained parameters. Computed axes, and axes that meet
     them, are deferred."""
     refuse_unconstrained(unconstrained(undecided))
-    computed = computed_axes(undecided.axes)
-    leaves = [axis for axis in undecided.axes if axis.leaf is not None and axis not in computed]
-    leaves = [axis for axis in leaves if not meets_any(axis, computed) and not fits_any(axis, computed)]
+    leaves = independent_leaves(undecided.axes)
     refuse_unpaired(undecided, leaves)
     return [AxisDefault(axis, 1, "an axis without a known size", "its size is not determined") for axis in leaves]
 
@@ -153,7 +151,7 @@ def is_constrained(axis: DimVar) -> bool:
     """True if `fits_sized` holds, or the axis or a use of it meets an axis of known size."""
     if has_least_size(axis) or fits_sized(axis):
         return True
-    return any(is_sized(upper) for use in uses(axis) for upper in use.above or ())
+    return any(is_sized(upper) for use in (axis, *uses(axis)) for upper in use.above or ())
 
 
 def has_least_size(axis: DimVar) -> bool:
@@ -207,6 +205,33 @@ def fits_sized(axis: DimVar) -> bool:
     return is_bounded
 
 
+def independent_leaves(axes: list[DimVar]) -> list[DimVar]:
+    """Axes of leaves that neither are computed nor meet, directly or through other leaves, an axis that is computed."""
+    computed = computed_axes(axes) | equated_with_leaves(axes)
+    leaves = [axis for axis in axes if axis.leaf is not None and axis not in computed]
+    return without_meeting([axis for axis in leaves if not fits_any(axis, computed)], computed)
+
+
+def without_meeting(axes: list[DimVar], computed: set[DimVar]) -> list[DimVar]:
+    """The axes that do not meet a computed axis, directly or through other axes of leaves."""
+    deferred = set(computed)
+    while meeting := [axis for axis in axes if meets_any(axis, deferred)]:
+        deferred.update(meeting)
+        axes = [axis for axis in axes if axis not in deferred]
+    return axes
+
+
+def equated_with_leaves(axes: list[DimVar]) -> set[DimVar]:
+    """Computed axes that an equation determines once an axis of a leaf in this equation is known."""
+    equations = {equation: None for axis in axes for equation in size_equations(axis)}
+    equated: set[DimVar] = set()
+    for equation in equations:
+        cells = [cell for cell in map(find, (equation.total, *equation.parts)) if cell.size is None]
+        if any(cell.leaf is not None for cell in cells):
+            equated.update(cell for cell in cells if cell.leaf is None)
+    return equated
+
+
 def shrink_computed(undecided: Undecided) -> list[Default]:
     """Sizes the remaining axes by 1; rejects ambiguous equations and names without an equation."""
     for axis in undecided.axes:
@@ -223,8 +248,8 @@ def computed_last(axes: list[DimVar]) -> list[DimVar]:
     """The axes to default first: those not determined by other undecided axes, if any."""
     computed, totals = computed_axes(axes), computed_totals(axes)
     first = [axis for axis in axes if axis not in computed]
-    first = [axis for axis in first if not meets_any(axis, computed)] or first
-    return first or [axis for axis in axes if axis not in totals] or axes
+    parts = [axis for axis in axes if axis not in totals]
+    return without_meeting(first, computed) or first or [axis for axis in parts if size_equations(axis)] or parts or axes
 
 
 def computed_axes(axes: list[DimVar]) -> set[DimVar]:

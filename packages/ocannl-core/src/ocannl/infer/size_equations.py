@@ -140,18 +140,19 @@ class Strided:
 
 
 class Sum:
-    """Concatenation of axes. `unused` parts occur in no other axis."""
+    """Concatenation of axes. `unused` parts occur in no other axis, `computed` parts in no axis of an operand."""
 
-    __slots__ = ("cause", "constant", "parts", "text", "total", "unused")
+    __slots__ = ("cause", "computed", "constant", "parts", "text", "total", "unused")
 
     def __init__(
         self, total: DimVar, parts: tuple[DimVar, ...], *, constant: int = 0, unused: tuple[DimVar, ...] = (),
-        text: str = "", cause: Cause | None = None,
+        computed: tuple[DimVar, ...] = (), text: str = "", cause: Cause | None = None,
     ) -> None:  # fmt: skip
         self.total = total
         self.parts = parts
         self.constant = constant
         self.unused = unused
+        self.computed = computed
         self.text = text
         self.cause = cause
 
@@ -180,13 +181,13 @@ class Sum:
 
     def share_unit(self, trail: Trail) -> None:
         """Equates the units of the total and the parts. A part of size 1 without a unit fits any unit, so that a part
-        of unknown size waits, unless the total determines it."""
-        total = find(self.total)
+        of unknown size waits, unless it is computed."""
+        total, computed = find(self.total), {*map(find, self.computed)}
         cells = [total, *map(find, self.parts)]
         source = next((cell for cell in cells if cell.unit is not None), None)
         if source is not None and source.unit is not None:
             for cell in cells:
-                if not cell.is_stretchable and (cell is total or cell.size is not None or total.size is not None):
+                if cell is total or cell in computed or cell.size not in (None, 1) or cell.unit is not None:
                     set_unit(trail, cell, source.unit, source)
 
 
