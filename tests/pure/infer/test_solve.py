@@ -77,16 +77,16 @@ def fitting_arithmetic(net):
     return head
 
 
-@needs("spare parts of concatenations vanish", "5")
-def sparing(net):
-    return net.einsum("a^b => a", net.x("5"), captures={"a": Capture("a")})
-
-
 @needs("unconstrained axes of leaves are 1", "you forgot")
 def freeing(net):
     w = net.param("w")
     net.einsum("i->o => o", w)
     return w
+
+
+@needs("spare parts of concatenations vanish", "5")
+def sparing(net):
+    return net.einsum("a^b => a", net.x("5"), captures={"a": Capture("a")})
 
 
 @needs("computed axes are 1", "1")

@@ -92,16 +92,34 @@ class BroadcastRow:
             return
         result, rows = self.result, distinct_rows(self.operands)
         if any(row.var is not None for row in rows) and len(rows) > 1:
-            self.watch(trail, rows)
-            return
+            if not self.end_operands(trail, resolve(result), rows):
+                self.watch(trail, rows)
+                return
+            rows = distinct_rows(self.operands)
         trail.set(self, "result", None)
         if len(rows) < 2:
             equate(trail, result, rows[0] if rows else EMPTY, self.slot)
         else:
             self.close(trail, resolve(result), rows)
 
+    def end_operands(self, trail: Trail, result: Row, rows: Sequence[Row]) -> bool:
+        """Ends a result that is longer than its open operands, which end with the same variable: a closed operand is as
+        long as the result."""
+        open_rows = [row for row in rows if row.var is not None]
+        if any(row.var is not result.var or row.count >= result.count for row in open_rows):
+            return False
+        longest = max((row for row in rows if row.var is None), key=lambda row: row.count, default=EMPTY)
+        missing = longest.count - result.count
+        if missing < 0:
+            raise rows_differ(self.cause, self.slot, result, longest, SURPLUS)
+        assert result.var is not None
+        bind(trail, result.var, Row((), None, fresh(missing)) if missing else EMPTY)
+        return True
+
     def watch(self, trail: Trail, rows: Sequence[Row]) -> None:
-        """Watches the row variables of the operands."""
+        """Watches the row variables of the operands and of the result."""
+        assert self.result is not None
+        rows = (*rows, resolve(self.result))
         fresh_vars = {row.var: None for row in rows if row.var is not None and row.var not in self.watched}
         for var in fresh_vars:
             trail.add(var, "watchers", self)

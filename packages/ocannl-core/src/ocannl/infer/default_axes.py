@@ -245,11 +245,13 @@ def shrink_computed(undecided: Undecided) -> list[Default]:
 
 
 def computed_last(axes: list[DimVar]) -> list[DimVar]:
-    """The axes to default first: those not determined by other undecided axes, if any."""
+    """The axes to default first: those not determined by other undecided axes, if any; else parts of equations, before
+    the leaves that are stretched to them."""
     computed, totals = computed_axes(axes), computed_totals(axes)
     first = [axis for axis in axes if axis not in computed]
     parts = [axis for axis in axes if axis not in totals]
-    return without_meeting(first, computed) or first or [axis for axis in parts if size_equations(axis)] or parts or axes
+    equated = [axis for axis in parts if size_equations(axis)]
+    return next(filter(None, (without_meeting(first, computed), first, equated, parts)), axes)
 
 
 def computed_axes(axes: list[DimVar]) -> set[DimVar]:

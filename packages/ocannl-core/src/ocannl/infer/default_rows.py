@@ -144,7 +144,7 @@ def overlap(a: Row, b: Row) -> list[Default]:
 
 
 def can_equal(left_axes: Sequence[DimVar], right_axes: Sequence[DimVar]) -> bool:
-    """False if known sizes or units distinguish the axes of some pair."""
+    """False if known sizes, uses or units distinguish the axes of some pair."""
     sizes: dict[DimVar, int] = {}
     for a, b in zip(map(find, left_axes), map(find, right_axes), strict=False):
         if None not in (a.unit, b.unit) and a.unit != b.unit:
@@ -153,8 +153,15 @@ def can_equal(left_axes: Sequence[DimVar], right_axes: Sequence[DimVar]) -> bool
         if len(distinct) > 1:
             return False
         for size in distinct:
+            if not (admits_size(a, size) and admits_size(b, size)):
+                return False
             sizes[a] = sizes[b] = size
     return True
+
+
+def admits_size(axis: DimVar, size: int) -> bool:
+    """False if the size differs from 1 and from the size of the uses of the axis."""
+    return size == 1 or axis.lower_bound in (None, size) or axis.size is not None
 
 
 def unconstrained(undecided: Undecided) -> list[OwnerRow]:

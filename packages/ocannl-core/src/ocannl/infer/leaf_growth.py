@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 
 from ocannl.infer.broadcast import Order
 from ocannl.infer.broadcast_results import BroadcastRow, distinct_rows
-from ocannl.infer.terms import MAX_AXES, Row, RowVar, resolve
+from ocannl.infer.terms import EMPTY, MAX_AXES, Constraint, Row, RowVar, resolve
 from ocannl.infer.unify import Equal
 
 NO_LIMIT = 1 << 30
@@ -37,22 +37,9 @@ def undecided_equals(var: RowVar) -> Iterator[tuple[Row, Row]]:
             yield (equal.a, equal.b) if equal.a.var is var else (equal.b, equal.a)
 
 
-def equally_long(row_vars: Iterable[RowVar]) -> Iterator[tuple[RowVar, RowVar]]:
-    """Pairs of variables of one length: of undecided equalities (both sides have equally many axes), and of broadcasts
-    of rows of one variable."""
-    for constraint in dict.fromkeys(constraint for var in row_vars for constraint in var.watchers or ()):
-        if isinstance(constraint, Equal) and constraint.a is not None:
-            a, b = constraint.a.var, constraint.b.var
-            if a is not None and b is not None and a is not b:
-                yield a, b
-        elif isinstance(constraint, BroadcastRow) and constraint.result is not None:
-            result, rows = resolve(constraint.result), distinct_rows(constraint.operands)
-            operand_vars = {row.var for row in rows if row.var is not None}
-            longest = max(rows, key=lambda row: row.count)
-            if result.var is not None and operand_vars == {longest.var} and longest.count == result.count:
-                (operand_var,) = operand_vars
-                if operand_var is not result.var:
-                    yield operand_var, result.var
+def constraints(row_vars: Iterable[RowVar]) -> list[Constraint]:
+    """Distinct constraints of variables."""
+    return list(dict.fromkeys(constraint for var in row_vars for constraint in var.watchers or ()))
 
 
 class Growth:
@@ -69,10 +56,8 @@ class Growth:
     def __init__(self, row_vars: Sequence[RowVar], stuck: Set[RowVar] = frozenset()) -> None:
         self.stuck = stuck
         self.equal: dict[RowVar, list[RowVar]] = {}
-        for a, b in equally_long(row_vars):
-            self.equal.setdefault(a, []).append(b)
-            self.equal.setdefault(b, []).append(a)
-        self.classes = self.length_classes()
+        self.classes: dict[RowVar, list[RowVar]] = {}
+        self.find_classes(constraints(row_vars))
         self.cap: dict[RowVar, int] = {}
         self.wanted: dict[RowVar, int] = {}
         self.forced: dict[RowVar, int] = {}
@@ -110,6 +95,34 @@ class Growth:
                     self.cap[upper] = room
                     todo.append(upper)
 
+    def find_classes(self, constraints: Sequence[Constraint]) -> None:
+        """Finds variables of equal length: both sides of an undecided equality have equally many axes, and a broadcast
+        is as long as its longest operand, which is known if all open operands belong to one class."""
+        equalities = [(c.a, c.b) for c in constraints if isinstance(c, Equal) and c.a is not None]
+        broadcasts = [c for c in constraints if isinstance(c, BroadcastRow)]
+        while True:
+            rows = [*equalities, *filter(None, map(self.longest_operand, broadcasts))]
+            pairs = [(a.var, b.var) for a, b in rows if a.var is not None and b.var is not None]
+            pairs = [pair for pair in pairs if not self.equally_long(*pair)]
+            if not pairs:
+                return
+            for left, right in pairs:
+                self.equal.setdefault(left, []).append(right)
+                self.equal.setdefault(right, []).append(left)
+            self.classes = self.length_classes()
+
+    def longest_operand(self, broadcast: BroadcastRow) -> tuple[Row, Row] | None:
+        """The longest operand and the result, if both have as many axes around their variables."""
+        result, rows = resolve(broadcast.result or EMPTY), distinct_rows(broadcast.operands)
+        longest = max(rows, key=lambda row: row.count)
+        if longest.count != result.count or longest.var is None:
+            return None
+        is_longest = all(row.var is None or self.equally_long(row.var, longest.var) for row in rows)
+        return (longest, result) if is_longest else None
+
+    def equally_long(self, a: RowVar, b: RowVar) -> bool:
+        return self.classes.get(a, a) is self.classes.get(b, b)
+
     def length_classes(self) -> dict[RowVar, list[RowVar]]:
         """All variables of the length of a variable."""
         classes: dict[RowVar, list[RowVar]] = {}
@@ -132,7 +145,7 @@ class Growth:
     def is_variable(self, pair: tuple[Row, Row]) -> bool:
         """False if the difference of the ranks of two rows is constant."""
         res, opnd = (row.var for row in pair)
-        return res is None or opnd is None or self.classes.get(res, res) is not self.classes.get(opnd, opnd)
+        return res is None or opnd is None or not self.equally_long(res, opnd)
 
     def of(self, var: RowVar) -> int:
         """Growth of a leaf row."""

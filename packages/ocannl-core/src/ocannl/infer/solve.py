@@ -22,8 +22,8 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("axes of leaves fit their uses", default_axes.fit_leaves),
     ("indexed axes reach their indices", default_axes.reach_indices),
     ("axes in arithmetic fit their uses", default_axes.fit_arithmetic),
-    ("spare parts of concatenations vanish", default_axes.drop_unused_parts),
     ("unconstrained axes of leaves are 1", default_axes.default_leaves),
+    ("spare parts of concatenations vanish", default_axes.drop_unused_parts),
     ("computed axes are 1", default_axes.shrink_computed),
 )
 
