@@ -42,6 +42,7 @@ DTYPE_NAMES = (
         (lambda: oc.param(output=[3], input=[]), "3"),
         (lambda: oc.param(shape="32|28,28->10"), "32|28,28->10"),
         (lambda: oc.param(shape="28,28->10"), "28,28->10"),
+        (lambda: oc.param(shape="row=28,28->10"), "row=28,28->10"),
         (lambda: oc.param(o=[3], square=True), "3->3"),
         (lambda: oc.param([[1.0, 2.0], [3.0, 4.0]]), "2,2"),
         (lambda: oc.param([(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)]), "2->3"),

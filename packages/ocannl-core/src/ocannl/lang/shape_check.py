@@ -8,21 +8,22 @@ from typing import Any
 from ocannl.base.errors import ArgumentError, CodeError, ShapeError
 from ocannl.base.user_functions import call_problem
 from ocannl.infer.logic import einsum
-from ocannl.infer.parse import parse, parse_shape
+from ocannl.infer.parse import parse
 from ocannl.infer.shape import Shape, relate
 from ocannl.infer.shape_view import TensorShape
-from ocannl.infer.spec import Fixed, ShapeSpec
 from ocannl.infer.tensor_description import Provenance
 from ocannl.lang.core.context_vars import no_grad, site
 from ocannl.lang.core.einsum_arguments import check_arity, split_names
 from ocannl.lang.core.leaf_constructors import placeholder
+from ocannl.lang.core.shape_text import rows_of_text
 from ocannl.lang.core.tensor import Tensor
 
 
 def infer(spec: str, *shapes: Any, **names: Any) -> TensorShape:
     """Infers the result shape of `oc.einsum(spec, ...)` (or `oc.concat`) for operands of the given shapes.
 
-    A shape is a text such as `"32|28,28->10"` (a row `...` is inferred), sizes of output axes, an array or a tensor.
+    A shape is a text such as `"32|28,28->10"` (a row `...` is inferred; `rgb=3` is a size with a unit), sizes of output
+    axes, an array or a tensor.
     """
     parsed = parse(spec)
     check_arity(parsed, spec, shapes)
@@ -72,20 +73,20 @@ def rows_of_shape(shape: Any) -> dict[str, list[Any] | None]:
         rows = {"batch": shape.batch, "input": shape.input, "output": shape.output}
         return {kind: [a.size if a.unit is None else (a.unit, a.size) for a in row] for kind, row in rows.items()}
     if isinstance(shape, str):
-        return _rows_of_spec(parse_shape(shape), shape)
+        return _rows_of_text(shape)
     if isinstance(sizes := getattr(shape, "shape", shape), tuple | list):  # arrays have no axis kinds
         return {"batch": [], "input": [], "output": list(sizes)}
     raise ShapeError(f"{shape!r} is not a shape: write a string such as '32|784->10', or a tuple of sizes")
 
 
-def _rows_of_spec(spec: ShapeSpec, text: str) -> dict[str, list[Any] | None]:
+def _rows_of_text(text: str) -> dict[str, list[Any] | None]:
     rows: dict[str, list[Any] | None] = {}
-    for kind, row in spec.rows:
+    for kind, row, sizes in rows_of_text(text):
         if row.var is not None and row.axes:
             raise ShapeError(f"{text!r}: a row is given completely, or inferred, written as `...`")
-        if not all(isinstance(axis, Fixed) for axis in row.axes):
+        if len(sizes) < len(row.axes):
             raise ShapeError(f"{text!r}: a shape contains sizes, not names")
-        rows[kind] = None if row.var is not None else [a.index for a in row.axes if isinstance(a, Fixed)]
+        rows[kind] = None if row.var is not None else sizes
     return rows
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ocannl.base.errors import CodeError, DataError, DtypeError
-from ocannl.infer.parse import parse_shape
 from ocannl.infer.shape import Shape
-from ocannl.infer.spec import KINDS, Fixed
+from ocannl.infer.spec import KINDS
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import Contents, Role, TNode
 from ocannl.lang.core import dtype_inference
 from ocannl.lang.core.context_vars import CallSite, checked_label
+from ocannl.lang.core.shape_text import rows_of_text
 from ocannl.lang.core.tensor import Tensor, use_site
 
 Row = Sequence[Any] | None
@@ -78,11 +78,10 @@ def rows_of(
         return rows
     if any(row is not None for row in rows.values()):
         raise CodeError("`shape=` gives all rows at once; leave out the others")
-    spec = parse_shape(shape)
-    for kind, row in spec.rows:
-        if row.var is not None or not all(isinstance(a, Fixed) for a in row.axes):
+    for kind, row, sizes in rows_of_text(shape):
+        if row.var is not None or len(sizes) < len(row.axes):
             raise CodeError(f"`shape=` holds sizes only, as in '32|784->128'; not {shape!r}")
-        rows[kind] = [a.index for a in row.axes if isinstance(a, Fixed)]
+        rows[kind] = sizes
     return rows
 
 
