@@ -122,12 +122,12 @@ def holds(logic: Logic, rows: Sequence[Rows], sizes: Mapping[str, int] = {}, nam
 
 
 def divide_merged(axis: AxisSpec, total: Axis, names: Names) -> None:
-    """Binds the only unknown part of a merged axis."""
+    """Binds the only missing part of a merged axis."""
     if isinstance(axis, Merged):
-        unknown = [part.name for part in axis.parts if part.name not in names]
-        known = prod(size_of(names, part.name) or 0 for part in axis.parts if part.name in names)
-        if len(unknown) == 1 and known and total[0] is not None and total[0] % known == 0:
-            names[unknown[0]] = (total[0] // known, None)
+        missing = [part.name for part in axis.parts if part.name not in names]
+        divisor = prod(size_of(names, part.name) or 0 for part in axis.parts if part.name in names)
+        if len(missing) == 1 and divisor and total[0] is not None and total[0] % divisor == 0:
+            names[missing[0]] = (total[0] // divisor, None)
 
 
 def unsized(logic: Logic) -> set[str]:
@@ -169,11 +169,11 @@ def makes(
     return leaves_nothing(logic, rows, names, sizes, captured)
 
 
-def is_broadcast(row: object, least: Row | None) -> bool:
+def is_broadcast(row: object, minimal: Row | None) -> bool:
     """An axis of size 1 may have a unit that a use gives to the result alone: an operand of size 1 fits any unit."""
-    if not isinstance(row, tuple) or least is None or len(row) != len(least):
+    if not isinstance(row, tuple) or minimal is None or len(row) != len(minimal):
         return False
-    return all(x == y or (y == STRETCHABLE and x[0] == 1) for x, y in zip(row, least, strict=True))
+    return all(x == y or (y == STRETCHABLE and x[0] == 1) for x, y in zip(row, minimal, strict=True))
 
 
 def leaves_nothing(

@@ -4,12 +4,12 @@ OPEN = ""
 
 
 def replay(net):
-    whole, leaf = net.x("?", "whole"), net.x("?", "leaf")
-    part = net.einsum("i+1 => i", whole)
-    net.add(leaf, part, result=whole)
-    assert net.shapes(part, whole, leaf) == ["1", "2", "2"]
+    total, leaf = net.x("?", "total"), net.x("?", "leaf")
+    part = net.einsum("i+1 => i", total)
+    net.add(leaf, part, result=total)
+    assert net.shapes(part, total, leaf) == ["1", "2", "2"]
 
-    whole, leaf = net.x("?", "whole"), net.x("?", "leaf")
-    tail = net.einsum("2^x => x", net.einsum("2*i => i", whole))
-    net.add(tail, leaf, result=whole)
-    assert net.shapes(tail, whole, leaf) == ["1", "6", "6"]
+    total, leaf = net.x("?", "total"), net.x("?", "leaf")
+    tail = net.einsum("2^x => x", net.einsum("2*i => i", total))
+    net.add(tail, leaf, result=total)
+    assert net.shapes(tail, total, leaf) == ["1", "6", "6"]

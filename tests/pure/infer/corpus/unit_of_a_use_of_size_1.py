@@ -6,13 +6,13 @@ OPEN = ""
 def replay(net):
     outcomes = set()
     for is_first in (True, False):
-        picture, one, leaf = net.x("3 b", "picture"), net.x("1", "one"), net.x("?", "leaf")
+        picture, single, leaf = net.x("3 b", "picture"), net.x("1", "single"), net.x("?", "leaf")
         tail = net.einsum("2^x => x", leaf)
         if is_first:
-            net.add(tail, result=one)
-        net.einsum("o=+k; k => o", one, picture, result=one)
-        net.einsum("i+1 => i", net.x("2 b", "pair"), result=one)
+            net.add(tail, result=single)
+        net.einsum("o=+k; k => o", single, picture, result=single)
+        net.einsum("i+1 => i", net.x("2 b", "pair"), result=single)
         if not is_first:
-            net.add(tail, result=one)
-        outcomes.add(tuple(net.shapes(one, leaf, tail)))
+            net.add(tail, result=single)
+        outcomes.add(tuple(net.shapes(single, leaf, tail)))
     assert outcomes == {("b=1", "3", "1")}, outcomes
