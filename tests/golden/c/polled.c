@@ -5,6 +5,18 @@
 #define CONDITIONAL_LOADS
 #endif
 
+/* Products are fused with additions where the processor has an instruction for it; Clang does not say so. */
+#if defined __FP_FAST_FMAF && defined __FP_FAST_FMA || defined __clang__ && (defined __FMA__ || defined __aarch64__)
+#define FUSED_FMA
+#endif
+
+/* Loops over the lanes of a vector: GCC vectorizes the loop, Clang the unrolled statements. */
+#ifdef __clang__
+#define LANE_LOOP _Pragma("clang loop unroll(full)")
+#else
+#define LANE_LOOP _Pragma("GCC unroll 1")
+#endif
+
 typedef __UINT8_TYPE__ uint8_t;
 typedef __UINT16_TYPE__ uint16_t;
 typedef __UINT32_TYPE__ uint32_t;

@@ -5,6 +5,18 @@
 #define CONDITIONAL_LOADS
 #endif
 
+/* Products are fused with additions where the processor has an instruction for it; Clang does not say so. */
+#if defined __FP_FAST_FMAF && defined __FP_FAST_FMA || defined __clang__ && (defined __FMA__ || defined __aarch64__)
+#define FUSED_FMA
+#endif
+
+/* Loops over the lanes of a vector: GCC vectorizes the loop, Clang the unrolled statements. */
+#ifdef __clang__
+#define LANE_LOOP _Pragma("clang loop unroll(full)")
+#else
+#define LANE_LOOP _Pragma("GCC unroll 1")
+#endif
+
 typedef __UINT8_TYPE__ uint8_t;
 typedef __UINT16_TYPE__ uint16_t;
 typedef __UINT32_TYPE__ uint32_t;
@@ -57,7 +69,7 @@ static inline __attribute__((always_inline)) f32x2 all_f32x2(float x)
 
 static inline float fma_f32(float x, float y, float z)
 {
-#if defined __FP_FAST_FMAF
+#if defined FUSED_FMA
   return __builtin_fmaf(x, y, z);
 #else
   return x * y + z;
@@ -68,9 +80,13 @@ static inline __attribute__((always_inline)) f32x4 fma_f32_x4(f32x4 x, f32x4 y, 
 {
 #if !defined __clang__ && defined __FMA__
   return __builtin_ia32_vfmaddps(x, y, z);
+#elif defined __clang__ && defined FUSED_FMA
+  return __builtin_elementwise_fma(x, y, z);
+#elif !defined FUSED_FMA
+  return x * y + z;
 #else
   f32x4 out;
-  _Pragma("GCC unroll 1")
+  LANE_LOOP
   for (int n = 0; n < 4; n++) out[n] = fma_f32(x[n], y[n], z[n]);
   return out;
 #endif
@@ -78,10 +94,16 @@ static inline __attribute__((always_inline)) f32x4 fma_f32_x4(f32x4 x, f32x4 y, 
 
 static inline __attribute__((always_inline)) f32x2 fma_f32_x2(f32x2 x, f32x2 y, f32x2 z)
 {
+#if defined __clang__ && defined FUSED_FMA
+  return __builtin_elementwise_fma(x, y, z);
+#elif !defined FUSED_FMA
+  return x * y + z;
+#else
   f32x2 out;
-  _Pragma("GCC unroll 1")
+  LANE_LOOP
   for (int n = 0; n < 2; n++) out[n] = fma_f32(x[n], y[n], z[n]);
   return out;
+#endif
 }
 
 static inline __attribute__((always_inline)) f32x4 pick_f32x4(i32x4 test, f32x4 x, f32x4 y)

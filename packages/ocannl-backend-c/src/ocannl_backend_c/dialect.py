@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ocannl.codegen.abi import SIGNAL_CHECK_INTERVAL_NS
 from ocannl.codegen.c_family.dialect import Definition, Dialect
+from ocannl.codegen.c_family.vectors import WIDTHS
 from ocannl.ir.precision import (
     bfloat16,
     bool_,
@@ -114,6 +117,41 @@ __builtin_ia32_movntps{instruction}((float *)y, (whole)x);
 *(whole *)y = (whole)x;
 #endif"""
 
+CLANG_FMA = "defined __clang__ && defined FUSED_FMA"
+FMA_INSTRUCTIONS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "f32_x16": ((AVX512, "return __builtin_ia32_vfmaddps512_mask(x, y, z, -1, 4);"),),
+    "f64_x8": ((AVX512, "return __builtin_ia32_vfmaddpd512_mask(x, y, z, -1, 4);"),),
+    "f32_x8": ((FMA, "return __builtin_ia32_vfmaddps256(x, y, z);"),),
+    "f64_x4": ((FMA, "return __builtin_ia32_vfmaddpd256(x, y, z);"),),
+    "f32_x4": ((FMA, "return __builtin_ia32_vfmaddps(x, y, z);"),),
+    "f64_x2": ((FMA, "return __builtin_ia32_vfmaddpd(x, y, z);"),),
+}
+"""GCC's instructions, by type and number of lanes."""
+INTRINSICS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "fma_f32": (("defined FUSED_FMA", "return __builtin_fmaf(x, y, z);"),),
+    "fma_f64": (("defined FUSED_FMA", "return __builtin_fma(x, y, z);"),),
+    **{
+        f"fma_{lanes}": (
+            *FMA_INSTRUCTIONS.get(lanes, ()),
+            (CLANG_FMA, "return __builtin_elementwise_fma(x, y, z);"),
+            ("!defined FUSED_FMA", "return x * y + z;"),
+        )
+        for lanes in (f"{type_}_x{width}" for type_ in ("f32", "f64") for width in WIDTHS)
+    },
+    "max_f32_x16": ((AVX512, NAN_PRESERVING.format("max")),),
+    "min_f32_x16": ((AVX512, NAN_PRESERVING.format("min")),),
+    "scale_f32_x16": ((AVX512, "return __builtin_ia32_scalefps512_mask(x, n, x, -1, 4);"),),
+    "scale_f32_x8": ((f"{AVX512} && defined __AVX512VL__", "return __builtin_ia32_scalefps256_mask(x, n, x, -1);"),),
+    "f16_to_f32_x16": ((AVX512, f"{HALF_VECTOR_TYPE.format(32)}\nreturn {WIDEN_HALF};"),),
+    "f32_to_f16_x16": ((AVX512, f"{HALF_VECTOR_TYPE.format(32)}\nreturn {NARROW_HALF};"),),
+    "f16_to_f32_x8": ((F16C, f"{HALF_VECTOR_TYPE.format(16)}\nreturn __builtin_ia32_vcvtph2ps256((half)x);"),),
+    "f32_to_f16_x8": ((F16C, "return (u16x8)__builtin_ia32_vcvtps2ph256(x, 4);"),),
+    "f16_to_f32": ((HAS_HALF, "union { uint16_t bits; _Float16 number; } held = { x };\nreturn held.number;"),),
+    "f32_to_f16": (
+        (HAS_HALF, "union { _Float16 number; uint16_t bits; } held = { (_Float16)x };\nreturn held.bits;"),
+    ),
+}
+
 DIALECT = Dialect(
     types=TYPES,
     suffixes=SUFFIXES,
@@ -131,29 +169,7 @@ DIALECT = Dialect(
     restrict="restrict",
     comment="/* {} */",
     comment_end="*/",
-    intrinsics={
-        "fma_f32": ("defined __FP_FAST_FMAF", "return __builtin_fmaf(x, y, z);"),
-        "fma_f64": ("defined __FP_FAST_FMA", "return __builtin_fma(x, y, z);"),
-        "fma_f32_x16": (AVX512, "return __builtin_ia32_vfmaddps512_mask(x, y, z, -1, 4);"),
-        "fma_f64_x8": (AVX512, "return __builtin_ia32_vfmaddpd512_mask(x, y, z, -1, 4);"),
-        "fma_f32_x8": (FMA, "return __builtin_ia32_vfmaddps256(x, y, z);"),
-        "fma_f64_x4": (FMA, "return __builtin_ia32_vfmaddpd256(x, y, z);"),
-        "fma_f32_x4": (FMA, "return __builtin_ia32_vfmaddps(x, y, z);"),
-        "fma_f64_x2": (FMA, "return __builtin_ia32_vfmaddpd(x, y, z);"),
-        "max_f32_x16": (AVX512, NAN_PRESERVING.format("max")),
-        "min_f32_x16": (AVX512, NAN_PRESERVING.format("min")),
-        "scale_f32_x16": (AVX512, "return __builtin_ia32_scalefps512_mask(x, n, x, -1, 4);"),
-        "scale_f32_x8": (f"{AVX512} && defined __AVX512VL__", "return __builtin_ia32_scalefps256_mask(x, n, x, -1);"),
-        "f16_to_f32_x16": (AVX512, f"{HALF_VECTOR_TYPE.format(32)}\nreturn {WIDEN_HALF};"),
-        "f32_to_f16_x16": (AVX512, f"{HALF_VECTOR_TYPE.format(32)}\nreturn {NARROW_HALF};"),
-        "f16_to_f32_x8": (F16C, f"{HALF_VECTOR_TYPE.format(16)}\nreturn __builtin_ia32_vcvtph2ps256((half)x);"),
-        "f32_to_f16_x8": (F16C, "return (u16x8)__builtin_ia32_vcvtps2ph256(x, 4);"),
-        "f16_to_f32": (HAS_HALF, "union { uint16_t bits; _Float16 number; } held = { x };\nreturn held.number;"),
-        "f32_to_f16": (
-            HAS_HALF,
-            "union { _Float16 number; uint16_t bits; } held = { (_Float16)x };\nreturn held.bits;",
-        ),
-    },
+    intrinsics=INTRINSICS,
     vector="typedef {type} {name} __attribute__((vector_size({bytes}), aligned({align})));",
     nontemporal_stores={
         nbytes: NONTEMPORAL_STORE.format(bytes=nbytes, feature=feature, instruction=instruction)
@@ -164,8 +180,8 @@ DIALECT = Dialect(
     convert="__builtin_convertvector({value}, {type})",
     always_inline="static inline __attribute__((always_inline)) {type} {name}({params})",
     stack_block="__attribute__((aligned(64))) {type} {name}[{count}];",
-    no_unroll='_Pragma("GCC unroll 1")',
-    reserved_names=KEYWORDS | frozenset(TYPES.values()) | {"CONDITIONAL_LOADS"},
+    lane_loop="LANE_LOOP",
+    reserved_names=KEYWORDS | frozenset(TYPES.values()) | {"CONDITIONAL_LOADS", "FUSED_FMA", "LANE_LOOP"},
 )
 
 PROLOGUE = """\
@@ -174,6 +190,18 @@ PROLOGUE = """\
 #define CONDITIONAL_LOADS __attribute__((optimize("no-tree-loop-if-convert")))
 #else
 #define CONDITIONAL_LOADS
+#endif
+
+/* Products are fused with additions where the processor has an instruction for it; Clang does not say so. */
+#if defined __FP_FAST_FMAF && defined __FP_FAST_FMA || defined __clang__ && (defined __FMA__ || defined __aarch64__)
+#define FUSED_FMA
+#endif
+
+/* Loops over the lanes of a vector: GCC vectorizes the loop, Clang the unrolled statements. */
+#ifdef __clang__
+#define LANE_LOOP _Pragma("clang loop unroll(full)")
+#else
+#define LANE_LOOP _Pragma("GCC unroll 1")
 #endif
 
 typedef __UINT8_TYPE__ uint8_t;

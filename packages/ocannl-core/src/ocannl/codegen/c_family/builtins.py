@@ -174,9 +174,11 @@ def inline(
     head = (form or d.inline).format(type=type_, name=name, params=", ".join(params))
     lines = [f"{d.indent}{line}" for line in body.splitlines()]
     if name in d.intrinsics:
-        condition, instruction = d.intrinsics[name]
-        instructions = [f"{d.indent}{line}" for line in instruction.splitlines()]
-        lines = [f"#if {condition}", *instructions, "#else", *lines, "#endif"]
+        directive, alternatives = "#if", list[str]()
+        for condition, alternative in d.intrinsics[name]:
+            alternatives += [f"{directive} {condition}", *(f"{d.indent}{line}" for line in alternative.splitlines())]
+            directive = "#elif"
+        lines = [*alternatives, "#else", *lines, "#endif"]
     return Definition(name, "\n".join([head, "{", *lines, "}"]), dependencies)
 
 

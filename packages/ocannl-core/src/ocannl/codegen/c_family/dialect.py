@@ -47,7 +47,7 @@ class Dialect:
     restrict: str  # qualifier of pointers without aliases
     comment: str  # template of a comment
     comment_end: str  # must not occur in comments
-    intrinsics: Mapping[str, tuple[str, str]]  # by function: preprocessor condition, body with target instructions
+    intrinsics: Mapping[str, tuple[tuple[str, str], ...]]  # by function: bodies, each under a preprocessor condition
     reserved_names: frozenset[str]  # keywords and names of the prologue
     vector: str = ""  # declares a vector type (`type`, `name`, `bytes`, `align`); empty without vectors
     convert: str = ""  # elementwise conversion of a vector (`value`, `type`)
@@ -55,7 +55,7 @@ class Dialect:
     nontemporal_stores: Mapping[int, str] = field(default_factory=dict)  # by bytes: body that stores vector `x` to `y`
     fence: str = ""  # statement that orders nontemporal stores before later accesses
     prefetch: str = ""  # prefetches the element `distance` elements after `cell`
-    no_unroll: str = ""  # pragma that prevents unrolling of a loop over lanes
+    lane_loop: str = ""  # pragma before loops over lanes, which become vector instructions where there are any
     stack_block: str = "{type} {name}[{count}];"  # declares the block of local arrays
     int_bytes: int = 4  # size of int, to which smaller integers are promoted
     indent: str = "  "

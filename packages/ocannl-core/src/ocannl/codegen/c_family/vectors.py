@@ -4,8 +4,8 @@
     LANES(f32x16, y[64 * i]) += x * all_f32x16(2.0f);
 
 C operators are elementwise on vectors. A comparison returns a *mask*: an integer of the same size per lane, with all
-bits set where it holds. Other functions are applied to vectors by a loop over the lanes that must not be unrolled;
-compilers then recognize it as a vector instruction, where there is one.
+bits set where it holds. Other functions are applied to vectors by a loop over the lanes, which compilers recognize as a
+vector instruction, where there is one; `Dialect.lane_loop` is what they need for it.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ return out;"""
 
 
 def _lane_loop(d: Dialect, width: int) -> str:
-    return f"{d.no_unroll}\nfor (int n = 0; n < {width}; n++)"
+    return f"{d.lane_loop}\nfor (int n = 0; n < {width}; n++)"
 
 
 @cache
