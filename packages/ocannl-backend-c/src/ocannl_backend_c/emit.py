@@ -8,10 +8,11 @@ See `ocannl.codegen.abi` for the arguments.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, deduplicated, holds_gil, outline_nests, pool_bufs, with_callees
-from ocannl.codegen.c_family.dialect import Prelude
+from ocannl.codegen.c_family.dialect import Dialect, Prelude
 from ocannl.codegen.c_family.function import CHUNK, CONTROL, FRAME, function_head, print_nests, reserved
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, MemorySpace, Proc
@@ -20,7 +21,6 @@ from ocannl.ir.printer import print_proc
 from ocannl_backend_c.dialect import DIALECT, PROLOGUE
 
 ENTRY = "{type} {name}({params})"
-PARAMS = ["void *const addresses[]", "const int64_t symbols[]", DIALECT.control]
 LOCALS = frozenset({"addresses", "symbols", CONTROL, "arena", "thread", "cancelled"})
 
 
@@ -29,43 +29,69 @@ def symbol(name: str) -> str:
     return f"ocannl_{identifier(name)}"
 
 
-def emit(procs: Sequence[Proc]) -> str:
+@dataclass(frozen=True, slots=True)
+class TranslationUnit:
+    """How programs are printed: in which dialect, after which prologue, and with which linkage and prefix of entry
+    functions. A program of a process without Python never releases the GIL."""
+
+    dialect: Dialect = DIALECT
+    prologue: str = PROLOGUE
+    linkage: str = ""
+    prefix: str = "ocannl_"
+    has_python: bool = True
+
+
+LOADED_BY_PYTHON = TranslationUnit()
+
+
+def emit(procs: Sequence[Proc], unit: TranslationUnit = LOADED_BY_PYTHON) -> str:
     """Prints all programs as one C translation unit."""
     prelude, doc = Prelude(), Document()
-    reserved_names = reserved(DIALECT) | {symbol(proc.name) for proc in procs}
+    reserved_names = reserved(unit.dialect) | {f"{unit.prefix}{identifier(proc.name)}" for proc in procs}
     names = Namer(reserved_names)
     for proc in procs:
-        _program(prelude, proc, names, reserved_names, doc)
-    return "\n".join([PROLOGUE, *prelude.lines(), doc.text()])
+        _program(unit, prelude, proc, names, reserved_names, doc)
+    return "\n".join([unit.prologue, *prelude.lines(), doc.text()])
 
 
-def _program(prelude: Prelude, proc: Proc, names: Namer, reserved_names: frozenset[str], doc: Document) -> None:
-    DIALECT.write_comment(doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
+def _program(
+    unit: TranslationUnit, prelude: Prelude, proc: Proc, names: Namer, reserved_names: frozenset[str], doc: Document
+) -> None:
+    dialect = unit.dialect
+    dialect.write_comment(doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
     top_level = outline_nests(proc)
     functions: dict[Nest, str] = {}
     for number, equivalent_nests in enumerate(deduplicated(with_callees(top_level)), 1):
         functions |= dict.fromkeys(equivalent_nests, names(f"{proc.name}_{number}"))
         doc.line()
-        print_nests(DIALECT, prelude, functions, equivalent_nests, doc)
+        print_nests(dialect, prelude, functions, equivalent_nests, doc)
     doc.line()
-    doc.line(function_head(ENTRY, "int", symbol(proc.name), PARAMS))
+    params = ["void *const addresses[]", "const int64_t symbols[]", dialect.control]
+    doc.line(function_head(f"{unit.linkage}{ENTRY}", "int", f"{unit.prefix}{identifier(proc.name)}", params))
     doc.line("{")
-    _calls(proc, top_level, functions, Namer(reserved_names | LOCALS | set(functions.values())), prelude, doc)
+    _calls(unit, proc, top_level, functions, Namer(reserved_names | LOCALS | set(functions.values())), prelude, doc)
     doc.line("}")
     doc.line()
 
 
 def _calls(
-    proc: Proc, top_level: Sequence[Nest], functions: Mapping[Nest, str], names: Namer, prelude: Prelude, doc: Document
+    unit: TranslationUnit,
+    proc: Proc,
+    top_level: Sequence[Nest],
+    functions: Mapping[Nest, str],
+    names: Namer,
+    prelude: Prelude,
+    doc: Document,
 ) -> None:
     """The body of the entry function: loads addresses and symbols, then calls the nests."""
+    dialect = unit.dialect
     needed = {buf for nest in top_level for buf in nest.bufs} | {sym for nest in top_level for sym in nest.syms}
     values: dict[Buf | Sym, str] = {}
     pools = pool_bufs(proc)
     for position, buf in enumerate(pools):
         if buf in needed:
             values[buf] = names(buf.name)
-            doc.line(f"  {DIALECT.types[buf.precision]} *{values[buf]} = addresses[{position}];")
+            doc.line(f"  {dialect.types[buf.precision]} *{values[buf]} = addresses[{position}];")
     in_arena = [buf for buf in proc.bufs if buf.space is MemorySpace.ARENA and buf in needed]
     if in_arena:
         doc.line(f"  char *arena = addresses[{len(pools)}];")
@@ -73,14 +99,16 @@ def _calls(
         if buf.offset is None:
             raise CompileError(f"`{proc.name}`: no memory was planned for `{buf.name}`")
         values[buf] = names(buf.name)
-        type_ = DIALECT.types[buf.precision]
+        type_ = dialect.types[buf.precision]
         doc.line(f"  {type_} *{values[buf]} = ({type_} *)(arena + {buf.offset});")
     for position, sym in enumerate(proc.syms):
         if sym in needed:
             values[sym] = names(sym.name)
             doc.line(f"  int64_t {values[sym]} = symbols[{position}];")
+    if not unit.has_python:
+        doc.line("  (void)addresses, (void)symbols, (void)control;")
     is_cancellable = any(nest.is_cancellable or nest.parallel_loop for nest in top_level)
-    releases_gil = not holds_gil(proc)
+    releases_gil = unit.has_python and not holds_gil(proc)
     if is_cancellable:
         doc.line("  int cancelled = 0;")
     if releases_gil:
@@ -96,7 +124,7 @@ def _calls(
             frame = names(f"{function}_{FRAME}")
             doc.line(f"  struct {function}_{FRAME} {frame} = {{ {', '.join([*args, CONTROL])} }};")
             call = f"{function}_{CHUNK}, &{frame}, {nest.parallel_loop.num_chunks}"
-            doc.line(f"  if ((cancelled = {prelude.use(DIALECT.parallel_for)}({CONTROL}, {call}))) goto leave;")
+            doc.line(f"  if ((cancelled = {prelude.use(dialect.parallel_for)}({CONTROL}, {call}))) goto leave;")
         elif nest.is_cancellable:
             doc.line(f"  if ((cancelled = {function}({', '.join([*args, CONTROL])}))) goto leave;")
         else:

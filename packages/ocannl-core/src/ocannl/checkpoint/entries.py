@@ -35,10 +35,10 @@ class Entry:
     kind: str
 
 
-def entries_of(subject: object) -> list[Entry]:
+def entries_of(subject: object, *, required: bool = True) -> list[Entry]:
     """The entries of a tensor, a block, a routine or a mapping, each node once.
 
-    Raises: CheckpointError if two nodes have one key.
+    Raises: CheckpointError if two nodes have one key, or if there are no entries and some are `required`.
     """
     first: dict[TNode, Entry] = {}
     for entry in _entries(subject):
@@ -55,7 +55,7 @@ def entries_of(subject: object) -> list[Entry]:
             )
     if RESERVED in by_key:
         raise CheckpointError(f"a node is called `{RESERVED}`, which files of safetensors use otherwise: rename it")
-    if not entries:
+    if not entries and required:
         raise CheckpointError(f"{_shown(subject)} has no parameters and no state: there is nothing to save or to load")
     return entries
 

@@ -63,13 +63,19 @@ def _header(arrays: Mapping[str, Array], metadata: Mapping[str, str], alignment:
     for name, array in arrays.items():
         start, end = end, end + array.nbytes
         table[name] = {"dtype": _TYPE_NAMES[array.dtype], "shape": array.shape, "data_offsets": (start, end)}
-    text = _json(table)
+    text = json_bytes(table)
     length = -(-(LENGTH_BYTES + len(text)) // alignment) * alignment - LENGTH_BYTES
     return length.to_bytes(LENGTH_BYTES, "little") + text.ljust(length)
 
 
-def _json(table: Any) -> bytes:
+def json_bytes(table: Any) -> bytes:
+    """JSON as in the headers of files."""
     return json.dumps(table, separators=(",", ":")).encode()
+
+
+def type_name(dtype: np.dtype[Any]) -> str:
+    """The name of a type in files."""
+    return _TYPE_NAMES[dtype]
 
 
 def _bytes_of(array: Array) -> Array:
@@ -157,7 +163,7 @@ class TensorFile:
         otherwise than `write` does."""
         with open(self.path, "rb") as file:
             header = file.read(int.from_bytes(file.read(LENGTH_BYTES), "little"))
-        if _json(json.loads(header)).ljust(len(header)) != header:
+        if json_bytes(json.loads(header)).ljust(len(header)) != header:
             raise CheckpointError(f"{self.path} is damaged: its header is not as oc.save writes it")
         metadata = {name: text for name, text in self.metadata.items() if name != DIGEST}
         arrays = {name: self.read(name) for name in self.types}

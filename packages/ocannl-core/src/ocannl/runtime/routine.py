@@ -130,6 +130,16 @@ class Routine:
         return self._program.name
 
     @property
+    def program(self) -> Program:
+        """The compiled program, which is not bound to the context."""
+        return self._program
+
+    @property
+    def context(self) -> ExecutionContext:
+        """The context with the arrays of the routine."""
+        return self._context
+
+    @property
     def inputs(self) -> tuple[TNode, ...]:
         """The nodes that must be initialized before a call."""
         return self._program.inputs

@@ -1,0 +1,77 @@
+"""`oc.export`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from ocannl.base.errors import ArgumentError
+from ocannl.ir.name_mangling import identifier
+from ocannl.runtime.routine import Routine
+from ocannl_export.forms.c_source import c_source
+from ocannl_export.forms.native import native_target, object_file, shared_library
+from ocannl_export.forms.webassembly import webassembly
+from ocannl_export.forms.wheel import wheel
+from ocannl_export.request import Files, Request
+from ocannl_export.targets import NATIVE, TARGETS, Target
+
+WRITERS: Mapping[str, Callable[[Request], Files]] = {
+    "c": c_source, "so": shared_library, "object": object_file, "wheel": wheel, "wasm": webassembly,
+}
+SUFFIXES = {".c": "c", ".so": "so", ".o": "object", ".whl": "wheel", ".wasm": "wasm", ".html": "html"}
+
+
+def export(
+    routines: Routine | Iterable[Routine],
+    path: str | os.PathLike[str],
+    form: str | None = None,
+    *,
+    name: str | None = None,
+    init: object = None,
+    target: str | None = None,
+    vectors: bool = True,
+) -> list[Path]:
+    """Writes routines, whole training steps included, as a library that needs neither Python nor ocannl.
+
+        step = ctx.compile(oc.seq(train.grad_update(loss), train.adam(loss)), name="step")
+        oc.export(step, "digits.c", init=loss)
+
+    `path` is a file, whose suffix decides about the form, or a folder; `name` is the prefix of all functions, by
+    default the name of the file. Several routines of one context share their arrays. With `init`, a tensor or block as
+    `Context.init` takes it, the exported `init(seed)` draws new parameters; otherwise it restores the values that the
+    context holds, which become part of the library. `target` is an instruction set; `vectors=False` writes ISO C99.
+
+    Returns the paths of the files. Raises: ArgumentError, ExportError for routines that call Python's libraries,
+    UninitializedError.
+    """
+    listed = [routines] if isinstance(routines, Routine) else list(routines)
+    if not listed or not all(isinstance(routine, Routine) for routine in listed):
+        raise ArgumentError(f"oc.export takes compiled routines, not {routines!r}"[:200])
+    file = Path(path)
+    form = form or SUFFIXES.get(file.suffix)
+    if form not in WRITERS:
+        raise ArgumentError(f"the form of an export is one of {', '.join(WRITERS)}, not {form!r}; the path is {file}")
+    if target is not None and target not in (NATIVE, *TARGETS):
+        raise ArgumentError(f"the target is one of {', '.join((NATIVE, *TARGETS))}, not {target!r}")
+    if not vectors and form != "c":
+        raise ArgumentError(f"`vectors=False` is ISO C99, of the form `c`, not of `{form}`")
+    folder, stem = (file.parent, file.stem) if file.suffix in SUFFIXES else (file, listed[0].name)
+    if not vectors:
+        chosen: Target | None = TARGETS["scalar"]
+    elif target == NATIVE:
+        chosen = native_target()
+    else:
+        chosen = None if target is None else TARGETS[target]
+    request = Request(tuple(listed), name or identifier(stem), init, chosen, vectors)
+    return _written(folder, WRITERS[form](request))
+
+
+def _written(folder: Path, files: Files) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, content in files.items():
+        path = folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("ascii"))
+        paths.append(path)
+    return paths

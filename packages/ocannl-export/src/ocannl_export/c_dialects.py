@@ -1,0 +1,67 @@
+"""The dialects of exported C: vectors of GCC and Clang, or ISO C99 without extensions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ocannl.codegen.c_family.dialect import Definition
+from ocannl.ir.name_mangling import identifier
+from ocannl.ir.precision import float32, float64
+from ocannl_backend_c.dialect import DIALECT, PROLOGUE
+from ocannl_backend_c.emit import TranslationUnit
+
+FLAGS = ("-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
+"""Options of gcc and clang that the semantics of programs need: integers wrap around, arrays of different types share
+memory, and only explicit `fma` is fused."""
+
+ISO_PROLOGUE = """\
+#include <math.h>
+
+struct control {
+  int unused;
+};
+"""
+"""Included by ISO C after the header of the library, which includes the integer types."""
+
+SERIAL_FOR = Definition(
+    "parallel_for",
+    """\
+static int parallel_for(
+    struct control *control, int (*body)(void *frame, int64_t chunk, int64_t thread), void *frame, int64_t num_chunks)
+{
+  (void)control;
+  for (int64_t chunk = 0; chunk < num_chunks; chunk++)
+    if (body(frame, chunk, 0)) return 1;
+  return 0;
+}""",
+)
+
+ISO_C = replace(
+    DIALECT,
+    infinity={float32: "INFINITY", float64: "((double)INFINITY)"},
+    nan={float32: "NAN", float64: "((double)NAN)"},
+    prototype="",
+    inline="static {type} {name}({params})",
+    nest="static {type} {name}({params})",
+    conditional_loads="",
+    poll=Definition("poll", "static int poll(struct control *control)\n{\n  (void)control;\n  return 0;\n}"),
+    parallel_for=SERIAL_FOR,
+    intrinsics={},
+    vector="",
+    convert="",
+    always_inline="",
+    nontemporal_stores={},
+    prefetch="",
+    fence="",
+    lane_loop="",
+    stack_block="double {name}_[({count} + 7) / 8];\n  char *{name} = (char *){name}_;",  # no name ends with `_`
+)
+
+GNU_UNIT = TranslationUnit(DIALECT, PROLOGUE, "static ", "run_", has_python=False)
+ISO_UNIT = TranslationUnit(ISO_C, ISO_PROLOGUE, "static ", "run_", has_python=False)
+
+
+def hidden_unit(level: str) -> TranslationUnit:
+    """The form of programs that another file of the same library calls."""
+    linkage = '__attribute__((visibility("hidden"))) '
+    return TranslationUnit(DIALECT, PROLOGUE, linkage, f"run_{identifier(level)}_", has_python=False)

@@ -1,0 +1,78 @@
+"""Compilers: the one of the C backend for this machine, and that of the `ziglang` wheel for others."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from ocannl.base.errors import CompileError
+from ocannl_backend_c import toolchain
+from ocannl_export.errors import ExportError
+from ocannl_export.targets import NATIVE, Target
+
+ZIG = (sys.executable, "-m", "ziglang", "cc")
+OPTIMIZATION = ("-O3", "-w")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C compiler. `options` are those that results depend on, and `careful` those that avoid its defects."""
+
+    command: tuple[str, ...]
+    careful: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return (*toolchain.SEMANTICS, *self.careful, *OPTIMIZATION)
+
+
+def host_compiler() -> Compiler:
+    """The compiler of the C backend. Raises: BackendUnavailable."""
+    tools = toolchain.toolchain()
+    known = (toolchain.NO_SPECULATIVE_STORES, *toolchain.NO_EFFECT_ANALYSIS)
+    return Compiler(tools.command, tuple(option for option in tools.tuning if option in known))
+
+
+def cross_compiler(form: str) -> Compiler:
+    """The compiler of the `ziglang` wheel. Raises: ExportError."""
+    if find_spec("ziglang") is None:
+        raise ExportError(
+            f"the form `{form}` for another machine needs the compiler of the wheel ziglang:"
+            " pip install ocannl-export[zig]"
+        )
+    return Compiler(ZIG)
+
+
+def level_options(target: Target) -> tuple[str, ...]:
+    """The options for a level of the processors at hand."""
+    if target.name == NATIVE:
+        return tuple(option for option in toolchain.toolchain().tuning if option.startswith("-m"))
+    wide = (toolchain.FULL_WIDTH_VECTORS,) if target.vector_bytes == 64 else ()
+    return (f"-march={target.march}", *wide)
+
+
+def cross_options(target: Target) -> tuple[str, ...]:
+    return ("-target", target.triple, f"-mcpu={target.cpu}")
+
+
+def run(command: Sequence[str], files: Mapping[str, str | bytes], output: str) -> bytes:
+    """Runs a compiler on files in a temporary folder; returns the content of its output. Raises: CompileError."""
+    with tempfile.TemporaryDirectory(prefix=toolchain.WORK_PREFIX) as name:
+        folder = Path(name)
+        for path, content in files.items():
+            (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode("ascii"))
+        status, _, errors = toolchain.run(command, folder)
+        path = folder / output
+        if status or not path.is_file():
+            raise CompileError(f"the C compiler failed with status {status}\n{errors.decode(errors='replace').strip()}")
+        return path.read_bytes()
+
+
+def compile_object(compiler: Compiler, options: Sequence[str], files: Mapping[str, str]) -> bytes:
+    """The object file of the one source among files."""
+    (source,) = (name for name in files if name.endswith(".c"))
+    return run([*compiler.command, *compiler.options, *options, "-c", "-o", "code.o", source], files, "code.o")

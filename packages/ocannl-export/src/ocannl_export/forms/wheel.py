@@ -1,0 +1,175 @@
+"""Wheels: the shared library with a module of Python that needs NumPy alone."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import platform
+import re
+import sys
+import zipfile
+
+from ocannl_export import __version__
+from ocannl_export.forms.native import host_cpu, linked
+from ocannl_export.library import Field, Function, Library
+from ocannl_export.request import Files, Request
+from ocannl_export.targets import host_levels
+
+MODULE = '''\
+"""NAME: a program compiled by ocannl-export VERSION.
+
+    net = NAME.Net(seed=0)
+    net.arrays["INPUT"][...] = values
+CALLS"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import numpy as np
+
+__version__ = "0.1.0"
+
+_library = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "NAME.so"))
+_library.NAME_size.restype = _library.NAME_saved_size.restype = ctypes.c_size_t
+_library.NAME_message.restype = ctypes.c_char_p
+
+_MEMBERS = {
+MEMBERS
+}
+
+
+class Error(ValueError):
+    """An argument that the library refuses."""
+
+
+def _check(code):
+    if code:
+        raise Error(_library.NAME_message(code).decode())
+
+
+class Net:
+    """The arrays of the program, views of one block of memory by name, and its functions."""
+
+    def __init__(self, seed: int = 0):
+        block = np.zeros(_library.NAME_size() + 64, np.uint8)
+        self._memory = block[-block.ctypes.data % 64 :]
+        self._address = ctypes.c_void_p(self._memory.ctypes.data)
+        self.arrays = {
+            name: self._memory[offset : offset + max(size, 1) * np.dtype(kind).itemsize].view(kind)[:size].reshape(shape)
+            for name, (kind, shape, size, offset) in _MEMBERS.items()
+        }
+        self.init(seed)
+
+    def init(self, seed: int = 0) -> None:
+        """Sets all arrays to their initial values."""
+        _check(_library.NAME_init(self._address, ctypes.c_uint64(seed)))
+FUNCTIONSSAVING'''
+SAVING = '''
+    def save(self) -> bytes:
+        """The parameters and states as a file of safetensors, which `oc.load` reads."""
+        data = ctypes.create_string_buffer(_library.NAME_saved_size())
+        _check(_library.NAME_save(self._address, data, ctypes.c_size_t(len(data))))
+        return data.raw
+
+    def load(self, data: bytes) -> None:
+        """Loads a file of safetensors; raises `Error`, and changes nothing, if an array is missing."""
+        _check(_library.NAME_load(self._address, data, ctypes.c_size_t(len(data))))
+'''
+STUB = '''\
+from typing import Any
+
+import numpy as np
+
+__version__: str
+
+class Error(ValueError): ...
+
+class Net:
+    arrays: dict[str, np.ndarray[Any, Any]]
+    def __init__(self, seed: int = 0) -> None: ...
+    def init(self, seed: int = 0) -> None: ...
+FUNCTIONSSAVING'''
+STUB_SAVING = """\
+    def save(self) -> bytes: ...
+    def load(self, data: bytes) -> None: ...
+"""
+NUMPY_TYPES = {"bfloat16": "uint16", "float8_e5m2": "uint8", "float8_e4m3fn": "uint8"}
+"""Types that NumPy lacks are given as their bits."""
+
+
+def wheel(request: Request) -> Files:
+    """The wheel, for all processors of the family at hand."""
+    levels = host_levels() if request.target is None else (request.target,)
+    library = request.library(levels, host_cpu())
+    name = library.name
+    module = _module_text(library)
+    files = {
+        f"{name}/__init__.py": module.encode(),
+        f"{name}/__init__.pyi": _stub(library).encode(),
+        f"{name}/py.typed": b"",
+        f"{name}/{name}.so": linked(library, levels),
+    }
+    system = re.sub(r"[^a-z0-9]+", "_", f"{sys.platform}_{platform.machine()}".lower())
+    return {f"{name}-0.1.0-py3-none-{system}.whl": _archive(name, f"py3-none-{system}", files)}
+
+
+def _module_text(library: Library) -> str:
+    inputs = [field.name for field in library.members if field.kind == "input"]
+    functions = "".join(f"\n{_method(library.name, function)}" for function in library.functions)
+    calls = "".join(f"    net.{f.name}({', '.join(f'{s.name}={s.low}' for s in f.symbols)})\n" for f in library.functions)
+    texts = {
+        "MEMBERS": "\n".join(map(_member, library.members)), "FUNCTIONS": functions, "CALLS": calls,
+        "SAVING": SAVING if library.saved else "", "INPUT": inputs[0] if inputs else library.members[0].name,
+        "VERSION": __version__,
+    }  # fmt: skip
+    text = MODULE if library.saved else MODULE.replace(" = _library.NAME_saved_size.restype", "")
+    for word, value in texts.items():
+        text = text.replace(word, value)
+    return text.replace("NAME", library.name)
+
+
+def _member(field: Field) -> str:
+    name = field.node.precision.name
+    kind = NUMPY_TYPES.get(name, name)
+    return f'    "{field.name}": ("{kind}", {field.dims!r}, {field.cells}, {field.offset_bytes}),'
+
+
+def _method(name: str, function: Function) -> str:
+    symbols = "".join(f", {s.name}: int" for s in function.symbols)
+    ranges = "; ".join(f"{s.low} <= {s.name} <= {s.high}" for s in function.symbols)
+    arguments = "".join(f", ctypes.c_int64({s.name})" for s in function.symbols)
+    doc = f'        """{ranges}"""\n' if ranges else ""
+    call = f"        _check(_library.{name}_{function.name}(self._address{arguments}))\n"
+    return f"    def {function.name}(self{symbols}) -> None:\n{doc}{call}"
+
+
+def _stub(library: Library) -> str:
+    functions = "".join(
+        f"    def {f.name}(self{''.join(f', {s.name}: int' for s in f.symbols)}) -> None: ...\n"
+        for f in library.functions
+    )
+    return STUB.replace("FUNCTIONS", functions).replace("SAVING", STUB_SAVING if library.saved else "")
+
+
+def _archive(name: str, tag: str, files: dict[str, bytes]) -> bytes:
+    info = f"{name}-0.1.0.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\nRequires-Dist: numpy>=2.0\n"
+    described = f"Wheel-Version: 1.0\nGenerator: ocannl-export {__version__}\nRoot-Is-Purelib: false\nTag: {tag}\n"
+    files = {**files, f"{info}/METADATA": metadata.encode(), f"{info}/WHEEL": described.encode()}
+    rows = [f"{path},sha256={_digest(content)},{len(content)}\n" for path, content in files.items()]
+    files[f"{info}/RECORD"] = "".join([*rows, f"{info}/RECORD,,\n"]).encode()
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, content in files.items():
+            entry = zipfile.ZipInfo(path)  # of 1980, so that equal programs have equal archives
+            entry.external_attr = (0o755 if path.endswith(".so") else 0o644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    return out.getvalue()
+
+
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

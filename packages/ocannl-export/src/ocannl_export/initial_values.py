@@ -1,0 +1,108 @@
+"""How `init` fills the arrays of an exported program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ocannl.base.errors import UninitializedError
+from ocannl.ir.precision import float32, float64
+from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.core.random import RandomInitializer, Stream, significand_bits, stream_key
+from ocannl.runtime.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """The cells are zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """All cells have one value, a scalar of NumPy."""
+
+    value: np.generic
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """The values are part of the program."""
+
+    values: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Numbers from the stream of a parameter (see `ocannl.lang.core.random`): uniform in [low, low + span), or normal
+    with mean `low` and standard deviation `span`. `key` are the two words of the stream's key that do not depend on the
+    seed."""
+
+    key: tuple[int, int]
+    ordinal: int
+    normal: bool
+    low: float
+    span: float
+
+
+@dataclass(frozen=True, slots=True)
+class StreamKey:
+    """The key and the ordinal of a stream, for numbers that the program draws."""
+
+    key: tuple[int, int]
+    ordinal: int
+
+
+Initial = Zeros | Filled | Stored | Drawn | StreamKey
+
+
+def initial_value(node: TNode, ctx: Context, is_fresh: bool) -> Initial:
+    """The initial value of a node: with `is_fresh` that of a new context, otherwise the value that the context holds.
+    Keys of random streams always follow the seed of `init`.
+
+    Raises: UninitializedError for a parameter without a value.
+    """
+    contents = node.contents
+    if isinstance(contents, Stream):
+        contents.array((), node.precision, 0)  # which assigns the stream
+        path, ordinal = contents.stream()
+        return StreamKey(_key(path), ordinal)
+    if is_fresh and isinstance(contents, RandomInitializer) and node.precision in (float32, float64):
+        distribution, (path, ordinal) = contents.distribution, contents.stream()
+        factor = 1.0 if distribution.factor is None else distribution.factor()
+        low, span = distribution.low * factor, distribution.span * factor
+        return Drawn(_key(path), ordinal, distribution.normal, low, span)
+    if is_fresh and contents is not None:
+        return _stored(np.broadcast_to(np.asarray(contents.array(node.dims, node.precision, 0)), node.dims), node)
+    if ctx.is_initialized(node):
+        return _stored(ctx.get(node), node)
+    if contents is not None and node.role is not Role.PARAMETER:
+        return _stored(np.broadcast_to(np.asarray(contents.array(node.dims, node.precision, 0)), node.dims), node)
+    if node.role is Role.PARAMETER and not is_fresh:
+        raise UninitializedError(
+            f"`{node.path or node.label}` has no value to export: run ctx.init(...) before, or give the model to"
+            " oc.export(..., init=...), so that the exported `init` draws new values"
+        )
+    return Zeros()
+
+
+def _stored(values: np.ndarray[Any, Any], node: TNode) -> Initial:
+    array = np.ascontiguousarray(values, node.precision.numpy)
+    if not array.size:
+        return Zeros()
+    raw = array.reshape(-1).view(np.uint8).reshape(array.size, -1)
+    if (raw == raw[0]).all():
+        return Filled(array.reshape(-1)[0]) if raw[0].any() else Zeros()
+    return Stored(array)
+
+
+def _key(path: str) -> tuple[int, int]:
+    words = stream_key(0, path)
+    return int(words[2]), int(words[3])
+
+
+def uniform_bits_of(node: TNode, normal: bool) -> int:
+    """The random bits of a number: those of the significand, at least 24 for the Box-Muller transform."""
+    bits = significand_bits(node.precision)
+    return max(bits, 24) if normal else bits

@@ -1,0 +1,312 @@
+"""The header of a library, and the functions of its interface.
+
+    struct mlp net;                      /* no memory is allocated, and there is no other state */
+    mlp_init(&net, 0);
+    memcpy(net.x, batch, sizeof net.x);
+    mlp_step(&net, 0);
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ocannl.codegen.c_family.dialect import Dialect
+from ocannl_export import __version__
+from ocannl_export.c_dialects import FLAGS
+from ocannl_export.c_text import array_text, c_string, cell_text, named
+from ocannl_export.initial_values import Drawn, Filled, Stored, StreamKey, Zeros
+from ocannl_export.library import ALIGNMENT_BYTES, WORKSPACE, Field, Function, Library
+from ocannl_export.random_functions import draw_call, random_functions
+from ocannl_export.saving import save_and_load
+
+CODES = (
+    ("OK", "no error"),
+    ("NULL_POINTER", "a pointer is null"),
+    ("MISALIGNED", f"the structure is not at a multiple of {ALIGNMENT_BYTES} bytes"),
+    ("OUT_OF_RANGE", "a symbol is out of its range"),
+    ("WRONG_SIZE", "the number of bytes is not that of the array"),
+    ("SMALL_BUFFER", "the buffer is too small"),
+    ("UNKNOWN_ARRAY", "there is no array of this name"),
+    ("NOT_SAFETENSORS", "the bytes are no file of safetensors"),
+    ("MISSING_ARRAY", "the file lacks an array of the library, or has one of another type or size"),
+)
+"""The error codes of all functions, numbered from 0, and their messages."""
+
+HEADER = """\
+#ifndef GUARD
+#define GUARD
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+STRUCTURE
+
+enum NAME_code {
+CODES
+};
+
+/* What a code of an error means. */
+const char *NAME_message(int code);
+
+/* The size of the structure, and the alignment of its address, in bytes. */
+size_t NAME_size(void);
+size_t NAME_alignment(void);
+
+/* Sets all arrays to their initial values; SEED. */
+int NAME_init(struct NAME *net, uint64_t seed);
+
+FUNCTIONS
+/* An array by name: its description, or null; copies of its cells. */
+struct NAME_array {
+  const char *name, *type, *kind;  /* kind: parameter, state, input, output */
+  int rank;
+  const int64_t *dims;
+  size_t offset, bytes;  /* in the structure */
+};
+const struct NAME_array *NAME_arrays(size_t *count);
+const struct NAME_array *NAME_find(const char *name);
+int NAME_get(const struct NAME *net, const char *name, void *cells, size_t bytes);
+int NAME_set(struct NAME *net, const char *name, const void *cells, size_t bytes);
+SAVING
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+"""
+SAVING = """
+/* The parameters and states as a file of safetensors; `NAME_load` changes nothing unless it succeeds. */
+size_t NAME_saved_size(void);
+int NAME_save(const struct NAME *net, void *buffer, size_t size);
+int NAME_load(struct NAME *net, const void *buffer, size_t size);
+"""
+LOOKUP = """\
+const char *NAME_message(int code)
+{
+  static const char *const messages[] = {
+MESSAGES
+  };
+  return code >= 0 && code < (int)(sizeof messages / sizeof *messages) ? messages[code] : "an unknown code";
+}
+
+size_t NAME_size(void)
+{
+  return sizeof(struct NAME);
+}
+
+size_t NAME_alignment(void)
+{
+  return ALIGNMENT;
+}
+
+static int checked(const struct NAME *net)
+{
+  if (!net) return CODE_NULL_POINTER;
+  return (uintptr_t)net % ALIGNMENT ? CODE_MISALIGNED : CODE_OK;
+}
+
+static void copy_bytes(void *target, const void *source, size_t bytes)
+{
+  unsigned char *y = target;
+  const unsigned char *x = source;
+  for (size_t n = 0; n < bytes; n++) y[n] = x[n];
+}
+
+DIMS
+static const struct NAME_array arrays[] = {
+ARRAYS
+};
+
+const struct NAME_array *NAME_arrays(size_t *count)
+{
+  if (count) *count = sizeof arrays / sizeof *arrays;
+  return arrays;
+}
+
+const struct NAME_array *NAME_find(const char *name)
+{
+  for (size_t n = 0; name && n < sizeof arrays / sizeof *arrays; n++) {
+    size_t k = 0;
+    while (name[k] && name[k] == arrays[n].name[k]) k++;
+    if (name[k] == arrays[n].name[k]) return &arrays[n];
+  }
+  return 0;
+}
+
+int NAME_get(const struct NAME *net, const char *name, void *cells, size_t bytes)
+{
+  const struct NAME_array *array = NAME_find(name);
+  if (!net || !name || !cells) return CODE_NULL_POINTER;
+  if (!array) return CODE_UNKNOWN_ARRAY;
+  if (bytes != array->bytes) return CODE_WRONG_SIZE;
+  copy_bytes(cells, (const char *)net + array->offset, bytes);
+  return CODE_OK;
+}
+
+int NAME_set(struct NAME *net, const char *name, const void *cells, size_t bytes)
+{
+  const struct NAME_array *array = NAME_find(name);
+  if (!net || !name || !cells) return CODE_NULL_POINTER;
+  if (!array) return CODE_UNKNOWN_ARRAY;
+  if (bytes != array->bytes) return CODE_WRONG_SIZE;
+  copy_bytes((char *)net + array->offset, cells, bytes);
+  return CODE_OK;
+}
+"""
+
+Call = Callable[[Function], str]
+"""The statements of C that run the program of a function on `net` and `symbols`, and return its status."""
+
+
+def header(library: Library, *, is_aligned: bool) -> str:
+    """The header. Members are aligned to cache lines if `is_aligned`, which ISO C99 cannot say."""
+    is_seeded = any(isinstance(field.initial, Drawn | StreamKey) for field in library.members)
+    seed = "random numbers follow the seed" if is_seeded else "the seed is not used"
+    texts = {
+        "GUARD": f"{library.name.upper()}_H",
+        "STRUCTURE": _structure(library, is_aligned),
+        "CODES": "\n".join(
+            f"  CODE_{code} = {number},  /* {message} */" for number, (code, message) in enumerate(CODES)
+        ).replace(",  /* " + CODES[-1][1], "  /* " + CODES[-1][1]),
+        "SEED": seed,
+        "FUNCTIONS": "".join(f"{_documented(function)}\n" for function in library.functions),
+        "SAVING": SAVING if library.saved else "",
+    }
+    return _preamble(library) + named(_replaced(HEADER, texts), library.name)
+
+
+def interface(library: Library, dialect: Dialect, call: Call, *, is_aligned: bool) -> str:
+    """The functions of the interface. `call` runs a program."""
+    members = library.members
+    texts = {
+        "MESSAGES": "\n".join(f"{_indented(c_string(message.encode()))}," for _, message in CODES),
+        "ALIGNMENT": str(ALIGNMENT_BYTES if is_aligned else 8),
+        "DIMS": "\n".join(
+            f"static const int64_t dims_of_{f.name}_[] = {{ {', '.join(map(str, f.dims)) or '0'} }};" for f in members
+        ),
+        "ARRAYS": "\n".join(_row(field, library.name) for field in members),
+    }
+    parts = [named(_replaced(LOOKUP, texts), library.name)]
+    parts += [_constant(field, dialect, is_aligned) for field in library.fields if field.offset_bytes is None]
+    if library.saved:
+        parts.append(save_and_load(library))
+    parts += random_functions(dialect, library.fields)
+    parts += [_static_array(field, dialect) for field in members if isinstance(field.initial, Stored)]
+    initializing = [] if library.initializing is None else [library.initializing]
+    parts += [_function(library, function, call, "static ") for function in initializing]
+    parts.append(_init(library, dialect))
+    parts += [_function(library, function, call) for function in library.functions]
+    return "\n".join(parts)
+
+
+def signature(library: Library, function: Function) -> str:
+    """The declaration of a function without its type."""
+    symbols = "".join(f", int64_t {s.name}" for s in function.symbols)
+    return f"{library.name}_{function.name}(struct {library.name} *net{symbols})"
+
+
+def _preamble(library: Library) -> str:
+    return (
+        f"/* {library.name}, generated by ocannl-export {__version__}. Compile the source with\n"
+        f"   gcc or clang -O3 -ffp-contract=off -fwrapv -fno-strict-aliasing; all options that results\n"
+        f"   depend on are {' '.join(FLAGS)}. */\n"
+    )
+
+
+def _replaced(template: str, texts: dict[str, str]) -> str:
+    for word, text in texts.items():
+        template = template.replace(word, text)
+    return template
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def _structure(library: Library, is_aligned: bool) -> str:
+    suffix = f" __attribute__((aligned({ALIGNMENT_BYTES})))" if is_aligned else ""
+    lines = []
+    for field in library.members:
+        sizes = "".join(f"[{max(1, size)}]" for size in field.dims)
+        lines.append(f"  {field.c_type} {field.name}{sizes}{suffix};  /* {_comment(field)} */")
+    if library.workspace_bytes:
+        cells = -(-library.workspace_bytes // 8)
+        lines.append(f"  uint64_t {WORKSPACE}[{cells}]{suffix};  /* of the functions, between calls without meaning */")
+    return "\n".join([f"struct {library.name} {{", *lines, "};"])
+
+
+def _comment(field: Field) -> str:
+    name = field.node.path or field.node.label
+    precision = "" if field.c_type in ("float", "double") else f", {field.node.precision}"
+    text = f"{field.kind} {name}{precision}" if name != field.name else f"{field.kind}{precision}"
+    return text.replace("*/", "* /").encode("ascii", "replace").decode()
+
+
+def _documented(function: Function) -> str:
+    ranges = ", ".join(f"{s.low} <= {s.name} <= {s.high}" for s in function.symbols)
+    comment = f"/* {ranges} */\n" if ranges else ""
+    symbols = "".join(f", int64_t {s.name}" for s in function.symbols)
+    return f"{comment}int NAME_{function.name}(struct NAME *net{symbols});\n"
+
+
+def _row(field: Field, name: str) -> str:
+    values = (
+        c_string(field.name.encode()).strip(), c_string(str(field.node.precision).encode()).strip(),
+        c_string(field.kind.encode()).strip(), len(field.dims), f"dims_of_{field.name}_",
+        f"offsetof(struct {name}, {field.name})", field.nbytes,
+    )  # fmt: skip
+    return f"  {{ {', '.join(map(str, values))} }},"
+
+
+def _constant(field: Field, dialect: Dialect, is_aligned: bool) -> str:
+    assert isinstance(field.initial, Stored)
+    suffix = f" __attribute__((aligned({ALIGNMENT_BYTES})))" if is_aligned else ""
+    text = array_text(field.initial.values, field.node.precision, dialect)
+    return f"static const {field.c_type} constant_{field.name}_[{field.cells}]{suffix} = {text};\n"
+
+
+def _static_array(field: Field, dialect: Dialect) -> str:
+    assert isinstance(field.initial, Stored)
+    text = array_text(field.initial.values, field.node.precision, dialect)
+    return f"static const {field.c_type} initial_{field.name}_[{field.cells}] = {text};\n"
+
+
+def _init(library: Library, dialect: Dialect) -> str:
+    lines = [f"int {library.name}_init(struct {library.name} *net, uint64_t seed)", "{"]
+    lines += ["  int code = checked(net);", "  if (code) return code;", "  (void)seed;"]
+    for field in library.members:
+        address = f"({field.c_type} *){'&' if not field.dims else ''}net->{field.name}"
+        loop = f"for (size_t n = 0; n < {field.cells}; n++) (({address})[n])"
+        match field.initial:
+            case Zeros():
+                lines.append(f"  {loop} = 0;")
+            case Filled(value):
+                lines.append(f"  {loop} = {cell_text(value, field.node.precision, dialect)};")
+            case Stored():
+                lines.append(f"  copy_bytes({address}, initial_{field.name}_, {field.nbytes});")
+            case Drawn() as drawn:
+                lines += [f"  {line}" for line in draw_call(dialect, field, drawn, address)]
+            case StreamKey(key, ordinal):
+                words = ("(uint32_t)seed", "(uint32_t)(seed >> 32)", f"{key[0]}u", f"{key[1]}u", f"{ordinal}u")
+                lines += [f"  ({address})[{n}] = {word};" for n, word in enumerate(words)]
+    if library.initializing is None:
+        lines.append(f"  return {library.name.upper()}_OK;")
+    else:
+        lines.append(f"  return {library.name}_{library.initializing.name}(net);")
+    return "\n".join([*lines, "}", ""])
+
+
+def _function(library: Library, function: Function, call: Call, linkage: str = "") -> str:
+    lines = [f"{linkage}int {signature(library, function)}", "{", "  int code = checked(net);"]
+    lines.append("  if (code) return code;")
+    if function.symbols:
+        tests = " || ".join(f"{s.name} < {s.low} || {s.name} > {s.high}" for s in function.symbols)
+        lines.append(f"  if ({tests}) return {library.name.upper()}_OUT_OF_RANGE;")
+    symbols = ", ".join(s.name for s in function.symbols) or "0"
+    lines.append(f"  const int64_t symbols[] = {{ {symbols} }};")
+    lines += [f"  {line}" for line in call(function).splitlines()]
+    return "\n".join([*lines, "}", ""])

@@ -1,0 +1,211 @@
+"""Description of what is exported: arrays as members of one structure, and functions that run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ocannl.base.errors import ArgumentError, CodeError
+from ocannl.checkpoint.entries import Entry, entries_of
+from ocannl.codegen.c_family.function import reserved
+from ocannl.ir.affine import Sym
+from ocannl.ir.assign import nodes
+from ocannl.ir.cpu import COMMON_CPU, Cpu
+from ocannl.ir.loops import Proc
+from ocannl.ir.name_mangling import Namer, identifier
+from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.core import graph
+from ocannl.runtime.compile import Job
+from ocannl.runtime.context import Context, elaborate, node_of
+from ocannl.runtime.routine import Routine
+from ocannl.runtime.routine_parts import compile_routines
+from ocannl_backend_c.dialect import DIALECT
+from ocannl_export.errors import ExportError
+from ocannl_export.initial_values import Initial, Stored, initial_value
+from ocannl_export.programs import arguments, program_for
+from ocannl_export.targets import Target
+
+ALIGNMENT_BYTES = 64
+WORKSPACE = "workspace"
+INIT = "init"
+FUNCTIONS = (
+    "size", "alignment", INIT, "save", "load", "saved_size", "message", "arrays", "find", "get", "set", "array", "code",
+)  # fmt: skip
+"""Names of the interface, which no routine may have."""
+
+TYPE_NAMES = frozenset({"control", "thread_pool", "sha256", "saved_array"})
+"""Structures of the generated code."""
+
+KINDS = {
+    Role.PARAMETER: "parameter", Role.STATE: "state", Role.PLACEHOLDER: "input", Role.DATA: "constant",
+    Role.RESULT: "output", Role.GRADIENT: "output",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An array. A member of the structure has an offset in bytes; a constant has none, and is part of the code.
+
+    `entry` is its place in checkpoints, if it is saved."""
+
+    name: str
+    node: TNode
+    kind: str
+    initial: Initial
+    entry: Entry | None = None
+    offset_bytes: int | None = None
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return self.node.dims
+
+    @property
+    def cells(self) -> int:
+        cells = 1
+        for size in self.node.dims:
+            cells *= size
+        return cells
+
+    @property
+    def nbytes(self) -> int:
+        return self.cells * self.node.precision.nbytes
+
+    @property
+    def c_type(self) -> str:
+        return DIALECT.types[self.node.precision]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A parameter of a function, with its bounds."""
+
+    name: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A routine as a function of the structure and of its symbols."""
+
+    name: str
+    symbols: tuple[Symbol, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What is exported: programs of each target, in the order of `functions`, and the arrays they share.
+
+    `initializing` is the function, if any, that computes the initial values of parameters given by expressions.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    functions: tuple[Function, ...]
+    programs: Mapping[Target, tuple[Proc, ...]]
+    initializing: Function | None
+    workspace_bytes: int
+
+    @property
+    def members(self) -> tuple[Field, ...]:
+        return tuple(field for field in self.fields if field.offset_bytes is not None)
+
+    @property
+    def saved(self) -> tuple[Field, ...]:
+        """What `save` writes."""
+        return tuple(field for field in self.members if field.entry is not None)
+
+    @property
+    def workspace_offset_bytes(self) -> int:
+        return _aligned(max((f.offset_bytes + f.nbytes for f in self.members if f.offset_bytes is not None), default=0))
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the structure."""
+        return max(ALIGNMENT_BYTES, _aligned(self.workspace_offset_bytes + self.workspace_bytes))
+
+
+def describe(
+    routines: Sequence[Routine], name: str, targets: Iterable[Target], init: object = None, cpu: Cpu = COMMON_CPU
+) -> Library:
+    """Describes routines of one context; `init` is what `Context.init` takes.
+
+    Raises: ArgumentError, ExportError, UninitializedError.
+    """
+    contexts = {id(routine.context): routine.context for routine in routines}
+    if len(contexts) != 1:
+        raise ArgumentError("oc.export takes routines of one context, whose arrays they share")
+    (ctx,) = contexts.values()
+    assert isinstance(ctx, Context)
+    _check_name(name)
+    names = Namer(FUNCTIONS)
+    functions = [(_function(names(routine.name), routine.program.syms), routine.program) for routine in routines]
+    initializing = None
+    if init is not None:
+        code = _init_code(init)
+        elaborated = elaborate(code)
+        if nodes(elaborated.comp):
+            (program,) = compile_routines([Job(elaborated.comp, elaborated.keep_reasons, "init")], ctx.backend)
+            initializing = Function(names("initialize"), ())
+            functions.append((initializing, program))
+    programs = {
+        target: tuple(program_for(program, function.name, target, cpu) for function, program in functions)
+        for target in targets
+    }
+    fields = _fields(routines, [proc for procs in programs.values() for proc in procs], ctx, init is not None)
+    workspace = max((proc.arena for procs in programs.values() for proc in procs), default=0)
+    listed = tuple(function for function, _ in functions if function is not initializing)
+    return Library(name, fields, listed, programs, initializing, workspace)
+
+
+def _check_name(name: str) -> None:
+    if identifier(name) != name:
+        raise ArgumentError(f"the name of a library is an identifier, such as `{identifier(name)}`, not {name!r}")
+    if name in reserved(DIALECT) | TYPE_NAMES:
+        raise ArgumentError(f"`{name}` has a meaning in C or in the generated code: choose another name")
+
+
+def _function(name: str, syms: Sequence[Sym]) -> Function:
+    names = Namer(reserved(DIALECT) | {"net", "code", "symbols", "addresses"})
+    return Function(name, tuple(Symbol(names(sym.name), sym.lo, sym.hi) for sym in syms))
+
+
+def _init_code(init: object) -> object:
+    if hasattr(init, "elaborate"):
+        raise ArgumentError("`init` is a tensor or a block, whose parameters are initialized, not code")
+    params = getattr(init, "all_params", None) or getattr(init, "params", init)
+    if not isinstance(params, Mapping):
+        raise CodeError(f"`init` is a tensor or a block, not {init!r}"[:200])
+    for p in params.values():
+        node_of(p)
+    return graph.init_code(params)
+
+
+def _fields(
+    routines: Sequence[Routine], procs: Sequence[Proc], ctx: Context, is_fresh: bool
+) -> tuple[Field, ...]:
+    written: dict[TNode, bool] = {}
+    for proc in procs:
+        for node, is_written in arguments(proc):
+            written[node] = written.get(node, False) or is_written
+    entries = {e.node: e for routine in routines for e in entries_of(routine, required=False)}
+    names = Namer(reserved(DIALECT) | {WORKSPACE, "net", "seed", "struct"})
+    fields, offset = [], 0
+    for node, is_written in sorted(written.items(), key=lambda item: item[0].id):
+        initial = initial_value(node, ctx, is_fresh)
+        kind = KINDS[node.role]
+        if kind == "input" and is_written:
+            kind = "state"
+        field = Field(names(node.path or node.label), node, kind, initial, entries.get(node))
+        is_constant = node.role is Role.DATA and not is_written and isinstance(initial, Stored)
+        if not is_constant:
+            field = replace(field, offset_bytes=offset)
+            offset = _aligned(offset + max(field.nbytes, field.node.precision.nbytes))
+        fields.append(field)
+    if not fields:
+        raise ExportError("the routines read and write no arrays")
+    return tuple(fields)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

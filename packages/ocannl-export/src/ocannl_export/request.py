@@ -1,0 +1,28 @@
+"""What a caller of `oc.export` wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ocannl.ir.cpu import COMMON_CPU, Cpu
+from ocannl.runtime.routine import Routine
+from ocannl_export.library import Library, describe
+from ocannl_export.targets import Target
+
+Files = Mapping[str, str | bytes]
+"""The content of files by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Routines and how they are exported. `target` is None for the default of a form."""
+
+    routines: tuple[Routine, ...]
+    name: str
+    init: object
+    target: Target | None
+    vectors: bool
+
+    def library(self, targets: Iterable[Target], cpu: Cpu = COMMON_CPU) -> Library:
+        return describe(self.routines, self.name, targets, self.init, cpu)
