@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ocannl.base.errors import ArgumentError
@@ -11,19 +11,20 @@ from ocannl.ir.name_mangling import identifier
 from ocannl.runtime.routine import Routine
 from ocannl_export.forms.c_source import c_source
 from ocannl_export.forms.native import native_target, object_file, shared_library
+from ocannl_export.forms.page import page
 from ocannl_export.forms.webassembly import webassembly
 from ocannl_export.forms.wheel import wheel
 from ocannl_export.request import Files, Request
 from ocannl_export.targets import NATIVE, TARGETS, Target
 
 WRITERS: Mapping[str, Callable[[Request], Files]] = {
-    "c": c_source, "so": shared_library, "object": object_file, "wheel": wheel, "wasm": webassembly,
+    "c": c_source, "so": shared_library, "object": object_file, "wheel": wheel, "wasm": webassembly, "html": page,
 }
 SUFFIXES = {".c": "c", ".so": "so", ".o": "object", ".whl": "wheel", ".wasm": "wasm", ".html": "html"}
 
 
 def export(
-    routines: Routine | Iterable[Routine],
+    routines: Routine | Sequence[Routine],
     path: str | os.PathLike[str],
     form: str | None = None,
     *,
@@ -45,11 +46,11 @@ def export(
     Returns the paths of the files. Raises: ArgumentError, ExportError for routines that call Python's libraries,
     UninitializedError.
     """
-    listed = [routines] if isinstance(routines, Routine) else list(routines)
+    listed = [routines] if isinstance(routines, Routine) else list(routines) if isinstance(routines, Sequence) else []
     if not listed or not all(isinstance(routine, Routine) for routine in listed):
         raise ArgumentError(f"oc.export takes compiled routines, not {routines!r}"[:200])
     file = Path(path)
-    form = form or SUFFIXES.get(file.suffix)
+    form = form or SUFFIXES.get(file.suffix, "")
     if form not in WRITERS:
         raise ArgumentError(f"the form of an export is one of {', '.join(WRITERS)}, not {form!r}; the path is {file}")
     if target is not None and target not in (NATIVE, *TARGETS):

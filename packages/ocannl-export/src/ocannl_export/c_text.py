@@ -1,4 +1,4 @@
-"""Text of C: string literals, initializers of arrays, and templates with the name of a library."""
+"""Text of C: string literals, and initializers of arrays."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from ocannl.ir.precision import Precision
 from ocannl_backend_c.dialect import TYPES
 
 LINE_LENGTH = 100
-
-
-def named(template: str, name: str) -> str:
-    """A template in which NAME stands for the name of the library, and CODE for the prefix of its error codes."""
-    return template.replace("CODE_", f"{name.upper()}_").replace("NAME", name)
 
 
 def c_string(text: bytes) -> str:

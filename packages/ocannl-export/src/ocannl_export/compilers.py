@@ -66,10 +66,10 @@ def run(command: Sequence[str], files: Mapping[str, str | bytes], output: str) -
         for path, content in files.items():
             (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode("ascii"))
         status, _, errors = toolchain.run(command, folder)
-        path = folder / output
-        if status or not path.is_file():
+        result = folder / output
+        if status or not result.is_file():
             raise CompileError(f"the C compiler failed with status {status}\n{errors.decode(errors='replace').strip()}")
-        return path.read_bytes()
+        return result.read_bytes()
 
 
 def compile_object(compiler: Compiler, options: Sequence[str], files: Mapping[str, str]) -> bytes:

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from ocannl.codegen.c_family.dialect import Dialect
 from ocannl_export import __version__
 from ocannl_export.c_dialects import FLAGS
-from ocannl_export.c_text import array_text, c_string, cell_text, named
+from ocannl_export.c_text import array_text, c_string, cell_text
 from ocannl_export.initial_values import Drawn, Filled, Stored, StreamKey, Zeros
 from ocannl_export.library import ALIGNMENT_BYTES, WORKSPACE, Field, Function, Library
 from ocannl_export.random_functions import draw_call, random_functions
 from ocannl_export.saving import save_and_load
+from ocannl_export.templates import fill, names
 
 CODES = (
     ("OK", "no error"),
@@ -33,8 +34,8 @@ CODES = (
 """The error codes of all functions, numbered from 0, and their messages."""
 
 HEADER = """\
-#ifndef GUARD
-#define GUARD
+#ifndef @GUARD@
+#define @GUARD@
 
 #include <stddef.h>
 #include <stdint.h>
@@ -43,35 +44,35 @@ HEADER = """\
 extern "C" {
 #endif
 
-STRUCTURE
+@STRUCTURE@
 
-enum NAME_code {
-CODES
+enum @NAME@_code {
+@CODES@
 };
 
 /* What a code of an error means. */
-const char *NAME_message(int code);
+const char *@NAME@_message(int code);
 
 /* The size of the structure, and the alignment of its address, in bytes. */
-size_t NAME_size(void);
-size_t NAME_alignment(void);
+size_t @NAME@_size(void);
+size_t @NAME@_alignment(void);
 
-/* Sets all arrays to their initial values; SEED. */
-int NAME_init(struct NAME *net, uint64_t seed);
+/* Sets all arrays to their initial values; @SEED@. */
+int @NAME@_init(struct @NAME@ *net, uint64_t seed);
 
-FUNCTIONS
+@FUNCTIONS@
 /* An array by name: its description, or null; copies of its cells. */
-struct NAME_array {
+struct @NAME@_array {
   const char *name, *type, *kind;  /* kind: parameter, state, input, output */
   int rank;
   const int64_t *dims;
   size_t offset, bytes;  /* in the structure */
 };
-const struct NAME_array *NAME_arrays(size_t *count);
-const struct NAME_array *NAME_find(const char *name);
-int NAME_get(const struct NAME *net, const char *name, void *cells, size_t bytes);
-int NAME_set(struct NAME *net, const char *name, const void *cells, size_t bytes);
-SAVING
+const struct @NAME@_array *@NAME@_arrays(size_t *count);
+const struct @NAME@_array *@NAME@_find(const char *name);
+int @NAME@_get(const struct @NAME@ *net, const char *name, void *cells, size_t bytes);
+int @NAME@_set(struct @NAME@ *net, const char *name, const void *cells, size_t bytes);
+@SAVING@
 #ifdef __cplusplus
 }
 #endif
@@ -79,34 +80,34 @@ SAVING
 #endif
 """
 SAVING = """
-/* The parameters and states as a file of safetensors; `NAME_load` changes nothing unless it succeeds. */
-size_t NAME_saved_size(void);
-int NAME_save(const struct NAME *net, void *buffer, size_t size);
-int NAME_load(struct NAME *net, const void *buffer, size_t size);
+/* The parameters and states as a file of safetensors; `@NAME@_load` changes nothing unless it succeeds. */
+size_t @NAME@_saved_size(void);
+int @NAME@_save(const struct @NAME@ *net, void *buffer, size_t size);
+int @NAME@_load(struct @NAME@ *net, const void *buffer, size_t size);
 """
 LOOKUP = """\
-const char *NAME_message(int code)
+const char *@NAME@_message(int code)
 {
   static const char *const messages[] = {
-MESSAGES
+@MESSAGES@
   };
   return code >= 0 && code < (int)(sizeof messages / sizeof *messages) ? messages[code] : "an unknown code";
 }
 
-size_t NAME_size(void)
+size_t @NAME@_size(void)
 {
-  return sizeof(struct NAME);
+  return sizeof(struct @NAME@);
 }
 
-size_t NAME_alignment(void)
+size_t @NAME@_alignment(void)
 {
-  return ALIGNMENT;
+  return @ALIGNMENT@;
 }
 
-static int checked(const struct NAME *net)
+static int checked(const struct @NAME@ *net)
 {
-  if (!net) return CODE_NULL_POINTER;
-  return (uintptr_t)net % ALIGNMENT ? CODE_MISALIGNED : CODE_OK;
+  if (!net) return @CODE@_NULL_POINTER;
+  return (uintptr_t)net % @ALIGNMENT@ ? @CODE@_MISALIGNED : @CODE@_OK;
 }
 
 static void copy_bytes(void *target, const void *source, size_t bytes)
@@ -116,18 +117,18 @@ static void copy_bytes(void *target, const void *source, size_t bytes)
   for (size_t n = 0; n < bytes; n++) y[n] = x[n];
 }
 
-DIMS
-static const struct NAME_array arrays[] = {
-ARRAYS
+@DIMS@
+static const struct @NAME@_array arrays[] = {
+@ARRAYS@
 };
 
-const struct NAME_array *NAME_arrays(size_t *count)
+const struct @NAME@_array *@NAME@_arrays(size_t *count)
 {
   if (count) *count = sizeof arrays / sizeof *arrays;
   return arrays;
 }
 
-const struct NAME_array *NAME_find(const char *name)
+const struct @NAME@_array *@NAME@_find(const char *name)
 {
   for (size_t n = 0; name && n < sizeof arrays / sizeof *arrays; n++) {
     size_t k = 0;
@@ -137,24 +138,24 @@ const struct NAME_array *NAME_find(const char *name)
   return 0;
 }
 
-int NAME_get(const struct NAME *net, const char *name, void *cells, size_t bytes)
+int @NAME@_get(const struct @NAME@ *net, const char *name, void *cells, size_t bytes)
 {
-  const struct NAME_array *array = NAME_find(name);
-  if (!net || !name || !cells) return CODE_NULL_POINTER;
-  if (!array) return CODE_UNKNOWN_ARRAY;
-  if (bytes != array->bytes) return CODE_WRONG_SIZE;
+  const struct @NAME@_array *array = @NAME@_find(name);
+  if (!net || !name || !cells) return @CODE@_NULL_POINTER;
+  if (!array) return @CODE@_UNKNOWN_ARRAY;
+  if (bytes != array->bytes) return @CODE@_WRONG_SIZE;
   copy_bytes(cells, (const char *)net + array->offset, bytes);
-  return CODE_OK;
+  return @CODE@_OK;
 }
 
-int NAME_set(struct NAME *net, const char *name, const void *cells, size_t bytes)
+int @NAME@_set(struct @NAME@ *net, const char *name, const void *cells, size_t bytes)
 {
-  const struct NAME_array *array = NAME_find(name);
-  if (!net || !name || !cells) return CODE_NULL_POINTER;
-  if (!array) return CODE_UNKNOWN_ARRAY;
-  if (bytes != array->bytes) return CODE_WRONG_SIZE;
+  const struct @NAME@_array *array = @NAME@_find(name);
+  if (!net || !name || !cells) return @CODE@_NULL_POINTER;
+  if (!array) return @CODE@_UNKNOWN_ARRAY;
+  if (bytes != array->bytes) return @CODE@_WRONG_SIZE;
   copy_bytes((char *)net + array->offset, cells, bytes);
-  return CODE_OK;
+  return @CODE@_OK;
 }
 """
 
@@ -170,13 +171,14 @@ def header(library: Library, *, is_aligned: bool) -> str:
         "GUARD": f"{library.name.upper()}_H",
         "STRUCTURE": _structure(library, is_aligned),
         "CODES": "\n".join(
-            f"  CODE_{code} = {number},  /* {message} */" for number, (code, message) in enumerate(CODES)
-        ).replace(",  /* " + CODES[-1][1], "  /* " + CODES[-1][1]),
+            f"  {library.name.upper()}_{code} = {number},  /* {text} */" for number, (code, text) in enumerate(CODES)
+        ),
         "SEED": seed,
-        "FUNCTIONS": "".join(f"{_documented(function)}\n" for function in library.functions),
-        "SAVING": SAVING if library.saved else "",
+        "FUNCTIONS": "".join(f"{_documented(library, function)}\n" for function in library.functions),
+        "SAVING": fill(SAVING, names(library.name)) if library.saved else "",
+        **names(library.name),
     }
-    return _preamble(library) + named(_replaced(HEADER, texts), library.name)
+    return _preamble(library) + fill(HEADER, texts)
 
 
 def interface(library: Library, dialect: Dialect, call: Call, *, is_aligned: bool) -> str:
@@ -189,8 +191,9 @@ def interface(library: Library, dialect: Dialect, call: Call, *, is_aligned: boo
             f"static const int64_t dims_of_{f.name}_[] = {{ {', '.join(map(str, f.dims)) or '0'} }};" for f in members
         ),
         "ARRAYS": "\n".join(_row(field, library.name) for field in members),
+        **names(library.name),
     }
-    parts = [named(_replaced(LOOKUP, texts), library.name)]
+    parts = [fill(LOOKUP, texts)]
     parts += [_constant(field, dialect, is_aligned) for field in library.fields if field.offset_bytes is None]
     if library.saved:
         parts.append(save_and_load(library))
@@ -217,12 +220,6 @@ def _preamble(library: Library) -> str:
     )
 
 
-def _replaced(template: str, texts: dict[str, str]) -> str:
-    for word, text in texts.items():
-        template = template.replace(word, text)
-    return template
-
-
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
 
@@ -246,11 +243,10 @@ def _comment(field: Field) -> str:
     return text.replace("*/", "* /").encode("ascii", "replace").decode()
 
 
-def _documented(function: Function) -> str:
+def _documented(library: Library, function: Function) -> str:
     ranges = ", ".join(f"{s.low} <= {s.name} <= {s.high}" for s in function.symbols)
     comment = f"/* {ranges} */\n" if ranges else ""
-    symbols = "".join(f", int64_t {s.name}" for s in function.symbols)
-    return f"{comment}int NAME_{function.name}(struct NAME *net{symbols});\n"
+    return f"{comment}int {signature(library, function)};\n"
 
 
 def _row(field: Field, name: str) -> str:

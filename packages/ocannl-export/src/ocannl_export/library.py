@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ocannl.base.errors import ArgumentError, CodeError
-from ocannl.checkpoint.entries import Entry, entries_of
+from ocannl.checkpoint.entries import Entry, listed_entries
 from ocannl.codegen.c_family.function import reserved
 from ocannl.ir.affine import Sym
 from ocannl.ir.assign import nodes
@@ -15,6 +15,7 @@ from ocannl.ir.loops import Proc
 from ocannl.ir.name_mangling import Namer, identifier
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import graph
+from ocannl.lang.core.random import numbered
 from ocannl.runtime.compile import Job
 from ocannl.runtime.context import Context, elaborate, node_of
 from ocannl.runtime.routine import Routine
@@ -188,7 +189,7 @@ def _fields(
     for proc in procs:
         for node, is_written in arguments(proc):
             written[node] = written.get(node, False) or is_written
-    entries = {e.node: e for routine in routines for e in entries_of(routine, required=False)}
+    entries = _entries(routines)
     names = Namer(reserved(DIALECT) | {WORKSPACE, "net", "seed", "struct"})
     fields, offset = [], 0
     for node, is_written in sorted(written.items(), key=lambda item: item[0].id):
@@ -205,6 +206,17 @@ def _fields(
     if not fields:
         raise ExportError("the routines read and write no arrays")
     return tuple(fields)
+
+
+def _entries(routines: Iterable[Routine]) -> dict[TNode, Entry]:
+    """What is saved, under the keys of `oc.save`; nodes with one key, which `oc.save` refuses, are numbered."""
+    entries = {entry.node: entry for routine in routines for entry in listed_entries(routine)}
+    used: set[str] = set()
+    for node, entry in entries.items():
+        key = next(key for key in numbered(entry.key) if key not in used)
+        used.add(key)
+        entries[node] = replace(entry, key=key)
+    return entries
 
 
 def _aligned(size: int) -> int:

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from ocannl.checkpoint import safetensors_file
 from ocannl.checkpoint.saving import DATA, FORMAT, FORMAT_VERSION, KINDS, SEED_KEY, STEP, TYPES, VERSIONS, stored_type
-from ocannl_export.c_text import c_string, named
+from ocannl_export.c_text import c_string
 from ocannl_export.library import Field, Library
+from ocannl_export.templates import fill, names
 
 SHA256 = """\
 struct sha256 {
@@ -25,20 +26,23 @@ struct sha256 {
 static void sha256_block(struct sha256 *hash, const unsigned char *data)
 {
   static const uint32_t constants[64] = {
-CONSTANTS
+@CONSTANTS@
   };
   uint32_t w[64], s[8];
   for (int n = 0; n < 16; n++)
-    w[n] = (uint32_t)data[4 * n] << 24 | (uint32_t)data[4 * n + 1] << 16 | (uint32_t)data[4 * n + 2] << 8 | data[4 * n + 3];
+    w[n] = (uint32_t)data[4 * n] << 24 | (uint32_t)data[4 * n + 1] << 16 | data[4 * n + 2] << 8 | data[4 * n + 3];
 #define ROTATED(x, n) ((x) >> (n) | (x) << (32 - (n)))
   for (int n = 16; n < 64; n++) {
     uint32_t a = w[n - 15], b = w[n - 2];
-    w[n] = w[n - 16] + (ROTATED(a, 7) ^ ROTATED(a, 18) ^ a >> 3) + w[n - 7] + (ROTATED(b, 17) ^ ROTATED(b, 19) ^ b >> 10);
+    a = ROTATED(a, 7) ^ ROTATED(a, 18) ^ a >> 3;
+    b = ROTATED(b, 17) ^ ROTATED(b, 19) ^ b >> 10;
+    w[n] = w[n - 16] + a + w[n - 7] + b;
   }
   for (int n = 0; n < 8; n++) s[n] = hash->state[n];
   for (int n = 0; n < 64; n++) {
     uint32_t a = s[0], e = s[4];
-    uint32_t first = s[7] + (ROTATED(e, 6) ^ ROTATED(e, 11) ^ ROTATED(e, 25)) + ((e & s[5]) ^ (~e & s[6])) + constants[n] + w[n];
+    uint32_t mixed = (ROTATED(e, 6) ^ ROTATED(e, 11) ^ ROTATED(e, 25)) + ((e & s[5]) ^ (~e & s[6]));
+    uint32_t first = s[7] + mixed + constants[n] + w[n];
     uint32_t second = (ROTATED(a, 2) ^ ROTATED(a, 13) ^ ROTATED(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
     for (int k = 7; k > 0; k--) s[k] = s[k - 1];
     s[4] += first;
@@ -84,11 +88,11 @@ static void add_data(struct sha256 *hash, struct sha256 *piece, const unsigned c
 {
   unsigned char digest[32];
   while (bytes) {
-    uint64_t room = PIECE_BYTESu - piece->bytes, part = bytes < room ? bytes : room;
+    uint64_t room = @PIECE_BYTES@u - piece->bytes, part = bytes < room ? bytes : room;
     sha256_add(piece, data, part);
     data += part;
     bytes -= part;
-    if (piece->bytes == PIECE_BYTESu) {
+    if (piece->bytes == @PIECE_BYTES@u) {
       sha256_finish(piece, digest);
       sha256_add(hash, digest, 32);
       sha256_start(piece);
@@ -96,27 +100,27 @@ static void add_data(struct sha256 *hash, struct sha256 *piece, const unsigned c
   }
 }
 
-size_t NAME_saved_size(void)
+size_t @NAME@_saved_size(void)
 {
-  return SAVED_BYTES;
+  return @SAVED_BYTES@;
 }
 
-int NAME_save(const struct NAME *net, void *buffer, size_t size)
+int @NAME@_save(const struct @NAME@ *net, void *buffer, size_t size)
 {
   unsigned char *bytes = buffer, digest[32];
   const unsigned char *memory = (const unsigned char *)net;
   struct sha256 hash, piece;
-  if (!net || !buffer) return CODE_NULL_POINTER;
-  if (size < SAVED_BYTES) return CODE_SMALL_BUFFER;
-  for (size_t n = 0; n < HEADER_BYTES; n++) bytes[n] = (unsigned char)header[n];
+  if (!net || !buffer) return @CODE@_NULL_POINTER;
+  if (size < @SAVED_BYTES@) return @CODE@_SMALL_BUFFER;
+  for (size_t n = 0; n < @HEADER_BYTES@; n++) bytes[n] = (unsigned char)header[n];
   sha256_start(&hash);
   sha256_start(&piece);
-  sha256_add(&hash, (const unsigned char *)digest_start, DIGEST_START_BYTES);
-  for (size_t n = 0; n < NUM_SAVED; n++) {
+  sha256_add(&hash, (const unsigned char *)digest_start, @DIGEST_START_BYTES@);
+  for (size_t n = 0; n < @NUM_SAVED@; n++) {
     const struct saved_array *array = &saved_arrays[n];
     const unsigned char *data = memory + array->offset;
     add_data(&hash, &piece, data, array->bytes);
-    for (size_t k = 0; k < array->bytes; k++) bytes[HEADER_BYTES + array->position + k] = data[k];
+    for (size_t k = 0; k < array->bytes; k++) bytes[@HEADER_BYTES@ + array->position + k] = data[k];
   }
   if (piece.bytes) {
     sha256_finish(&piece, digest);
@@ -124,10 +128,10 @@ int NAME_save(const struct NAME *net, void *buffer, size_t size)
   }
   sha256_finish(&hash, digest);
   for (int n = 0; n < 32; n++) {
-    bytes[DIGEST_POSITION + 2 * n] = (unsigned char)"0123456789abcdef"[digest[n] >> 4];
-    bytes[DIGEST_POSITION + 2 * n + 1] = (unsigned char)"0123456789abcdef"[digest[n] & 15];
+    bytes[@DIGEST_POSITION@ + 2 * n] = (unsigned char)"0123456789abcdef"[digest[n] >> 4];
+    bytes[@DIGEST_POSITION@ + 2 * n + 1] = (unsigned char)"0123456789abcdef"[digest[n] & 15];
   }
-  return CODE_OK;
+  return @CODE@_OK;
 }
 
 /* The offset of the data of an array whose description begins with `text`; false if it is not in the header. */
@@ -150,22 +154,23 @@ static int find_data(
   return 0;
 }
 
-int NAME_load(struct NAME *net, const void *buffer, size_t size)
+int @NAME@_load(struct @NAME@ *net, const void *buffer, size_t size)
 {
   const unsigned char *bytes = buffer;
   unsigned char *memory = (unsigned char *)net;
   uint64_t length = 0, start;
-  if (!net || !buffer) return CODE_NULL_POINTER;
-  if (size < 8) return CODE_NOT_SAFETENSORS;
+  if (!net || !buffer) return @CODE@_NULL_POINTER;
+  if (size < 8) return @CODE@_NOT_SAFETENSORS;
   for (int n = 7; n >= 0; n--) length = length << 8 | bytes[n];
-  if (length > size - 8) return CODE_NOT_SAFETENSORS;
+  if (length > size - 8) return @CODE@_NOT_SAFETENSORS;
   for (int copies = 0; copies < 2; copies++)  /* nothing is changed unless all arrays are there */
-    for (size_t n = 0; n < NUM_SAVED; n++) {
+    for (size_t n = 0; n < @NUM_SAVED@; n++) {
       const struct saved_array *array = &saved_arrays[n];
-      if (!find_data(bytes + 8, length, array->text, array->bytes, size - 8 - length, &start)) return CODE_MISSING_ARRAY;
+      if (!find_data(bytes + 8, length, array->text, array->bytes, size - 8 - length, &start))
+        return @CODE@_MISSING_ARRAY;
       for (size_t k = 0; copies && k < array->bytes; k++) memory[array->offset + k] = bytes[8 + length + start + k];
     }
-  return CODE_OK;
+  return @CODE@_OK;
 }
 """
 
@@ -187,20 +192,18 @@ def save_and_load(library: Library) -> str:
     header = length.to_bytes(8, "little") + text.ljust(length)
     listed = [[key, str(stored_type(f.node.precision.numpy)), *f.dims] for key, f in sorted(arrays.items())]
     digest_start = json.dumps([dict(sorted(metadata.items())), listed]).encode()
-    rows = [
-        f'  {{ {c_string(_lookup_text(field))}, offsetof(struct {library.name}, {field.name}), {field.nbytes}, {positions[field]} }},'
-        for _, field in sorted(arrays.items())
-    ]
+    rows = []
+    for _, field in sorted(arrays.items()):
+        place = f"offsetof(struct {library.name}, {field.name}), {field.nbytes}, {positions[field]}"
+        rows.append(f"  {{ {c_string(_lookup_text(field)).strip()}, {place} }},")
     constants = {
         "PIECE_BYTES": safetensors_file.PIECE_BYTES, "SAVED_BYTES": len(header) + end, "HEADER_BYTES": len(header),
         "DIGEST_START_BYTES": len(digest_start), "NUM_SAVED": len(rows),
         "DIGEST_POSITION": header.index(safetensors_file.NO_DIGEST.encode()),
     }  # fmt: skip
-    body = SAVE
-    for name, number in constants.items():
-        body = body.replace(name, str(number))
+    numbers = {name: str(number) for name, number in constants.items()}
     return "\n".join([
-        SHA256.replace("CONSTANTS", _sha256_constants()),
+        fill(SHA256, {"CONSTANTS": _sha256_constants()}),
         f"static const char header[] =\n{c_string(header)};",
         f"static const char digest_start[] =\n{c_string(digest_start)};",
         "",
@@ -212,7 +215,7 @@ def save_and_load(library: Library) -> str:
         *rows,
         "};",
         "",
-        named(body, library.name),
+        fill(SAVE, {**names(library.name), **numbers}),
     ])
 
 

@@ -35,15 +35,12 @@ class Entry:
     kind: str
 
 
-def entries_of(subject: object, *, required: bool = True) -> list[Entry]:
+def entries_of(subject: object) -> list[Entry]:
     """The entries of a tensor, a block, a routine or a mapping, each node once.
 
-    Raises: CheckpointError if two nodes have one key, or if there are no entries and some are `required`.
+    Raises: CheckpointError if there are no entries, or if two nodes have one key.
     """
-    first: dict[TNode, Entry] = {}
-    for entry in _entries(subject):
-        first.setdefault(entry.node, entry)
-    entries = _with_numbered_streams(first.values())
+    entries = listed_entries(subject)
     by_key: dict[str, Entry] = {}
     for entry in entries:
         namesake = by_key.setdefault(entry.key, entry)
@@ -55,9 +52,17 @@ def entries_of(subject: object, *, required: bool = True) -> list[Entry]:
             )
     if RESERVED in by_key:
         raise CheckpointError(f"a node is called `{RESERVED}`, which files of safetensors use otherwise: rename it")
-    if not entries and required:
+    if not entries:
         raise CheckpointError(f"{_shown(subject)} has no parameters and no state: there is nothing to save or to load")
     return entries
+
+
+def listed_entries(subject: object) -> list[Entry]:
+    """The entries of a subject as in `entries_of`; there may be none, and two nodes may have one key."""
+    first: dict[TNode, Entry] = {}
+    for entry in _entries(subject):
+        first.setdefault(entry.node, entry)
+    return _with_numbered_streams(first.values())
 
 
 def _entries(subject: object) -> Iterator[Entry]:

@@ -17,13 +17,14 @@ from ocannl_export.forms.c_source import c_files
 from ocannl_export.library import Field, Function, Library
 from ocannl_export.request import Files, Request
 from ocannl_export.targets import TARGETS
+from ocannl_export.templates import fill, names
 
 PAGE_BYTES = 65536
 STACK_BYTES = 1 << 20
 INSTANCE = """
-static struct NAME instance;
+static struct @NAME@ instance;
 
-struct NAME *NAME_instance(void)
+struct @NAME@ *@NAME@_instance(void)
 {
   return &instance;
 }
@@ -41,7 +42,7 @@ IMPORTS = {
     **{f"exp2{suffix}": "(x) => 2 ** x" for suffix in ("", "f")},
     **{f"fmod{suffix}": "(x, y) => x % y" for suffix in ("", "f")},
 }
-"""Functions that WebAssembly lacks, as JavaScript has them. Only programs with such operations in float64 import them."""
+"""Functions that WebAssembly lacks, as JavaScript has them, for programs with such operations in float64."""
 ARRAY_TYPES = {
     "bool": "Uint8Array", "uint8": "Uint8Array", "uint16": "Uint16Array", "uint32": "Uint32Array",
     "uint64": "BigUint64Array", "int8": "Int8Array", "int16": "Int16Array", "int32": "Int32Array",
@@ -51,12 +52,12 @@ ARRAY_TYPES = {
 """Views of arrays by type; types that JavaScript lacks are given as their bits."""
 
 MODULE = """\
-// NAME: a program compiled by ocannl-export. `load` takes the bytes of NAME.wasm, or a response of `fetch`.
-//   const net = await load(fetch("NAME.wasm"));
-//   net.arrays.INPUT.set(values);
-//   net.CALL;
-const MEMBERS = TABLE;
-const IMPORTS = { env: {IMPORTED} };
+// @NAME@: a program compiled by ocannl-export. `load` takes the bytes of @NAME@.wasm, or a response of `fetch`.
+//   const net = await load(fetch("@NAME@.wasm"));
+//   net.arrays.@INPUT@.set(values);
+//   net.@CALL@;
+const MEMBERS = @TABLE@;
+const IMPORTS = { env: @IMPORTED@ };
 
 export async function load(source, seed = 0n) {
   const given = await source;
@@ -70,7 +71,7 @@ export async function load(source, seed = 0n) {
 export class Net {
   constructor(library) {
     this.library = library;
-    this.address = library.NAME_instance();
+    this.address = library.@NAME@_instance();
     this.arrays = {};
     this.shapes = {};
     for (const [name, [kind, shape, size, offset]] of Object.entries(MEMBERS)) {
@@ -80,7 +81,7 @@ export class Net {
   }
 
   check(code) {
-    if (code) throw new RangeError(this.text(this.library.NAME_message(code)));
+    if (code) throw new RangeError(this.text(this.library.@NAME@_message(code)));
   }
 
   text(address) {
@@ -89,15 +90,15 @@ export class Net {
   }
 
   init(seed = 0n) {
-    this.check(this.library.NAME_init(this.address, BigInt(seed)));
+    this.check(this.library.@NAME@_init(this.address, BigInt(seed)));
   }
-FUNCTIONSSAVING}
+@FUNCTIONS@@SAVING@}
 """
 SAVING = """
   save() {
-    const size = this.library.NAME_saved_size();
+    const size = this.library.@NAME@_saved_size();
     return this.room(size, (address, bytes) => {
-      this.check(this.library.NAME_save(this.address, address, size));
+      this.check(this.library.@NAME@_save(this.address, address, size));
       return bytes.slice();
     });
   }
@@ -105,7 +106,7 @@ SAVING = """
   load(data) {
     this.room(data.length, (address, bytes) => {
       bytes.set(data);
-      this.check(this.library.NAME_load(this.address, address, data.length));
+      this.check(this.library.@NAME@_load(this.address, address, data.length));
     });
   }
 
@@ -125,11 +126,11 @@ export declare function load(
 
 export declare class Net {
   arrays: {
-ARRAYS
+@ARRAYS@
   };
   shapes: { [name in keyof Net["arrays"]]: number[] };
   init(seed?: bigint | number): void;
-FUNCTIONSSAVING}
+@FUNCTIONS@@SAVING@}
 """
 TYPES_OF_SAVING = """\
   save(): Uint8Array;
@@ -154,7 +155,7 @@ def binary(library: Library) -> bytes:
     files = dict(c_files(library, target, GNU_UNIT))
     source = files[f"{name}.c"]
     assert isinstance(source, str)
-    files[f"{name}.c"] = source + INSTANCE.replace("NAME", name)
+    files[f"{name}.c"] = source + fill(INSTANCE, names(name))
     functions = ["instance", "message", "init", *(function.name for function in library.functions)]
     functions += ["save", "load", "saved_size"] if library.saved else []
     exported = [f"-Wl,--export={name}_{function}" for function in functions]
@@ -179,14 +180,13 @@ def module(library: Library) -> str:
     first = library.functions[0]
     texts = {
         "TABLE": "{\n" + "".join(map(_member, library.members)) + "}", "FUNCTIONS": "".join(functions),
-        "SAVING": SAVING if library.saved else "", "INPUT": inputs[0] if inputs else library.members[0].name,
+        "SAVING": fill(SAVING, names(library.name)) if library.saved else "",
+        "INPUT": inputs[0] if inputs else library.members[0].name,
         "CALL": f"{first.name}({', '.join(str(s.low) for s in first.symbols)})",
+        "IMPORTED": f"{{ {', '.join(f'{name}: {function}' for name, function in IMPORTS.items())} }}",
+        **names(library.name),
     }  # fmt: skip
-    imported = ", ".join(f"{name}: {function}" for name, function in IMPORTS.items())
-    text = MODULE.replace("{IMPORTED}", f"{{ {imported} }}")
-    for word, value in texts.items():
-        text = text.replace(word, value)
-    return text.replace("NAME", library.name)
+    return fill(MODULE, texts)
 
 
 def _member(field: Field) -> str:
@@ -206,5 +206,5 @@ def _types(library: Library) -> str:
     functions = "".join(
         f"  {f.name}({', '.join(f'{s.name}: number' for s in f.symbols)}): void;\n" for f in library.functions
     )
-    text = TYPES.replace("ARRAYS", arrays).replace("FUNCTIONS", functions)
-    return text.replace("SAVING", TYPES_OF_SAVING if library.saved else "")
+    saving = TYPES_OF_SAVING if library.saved else ""
+    return fill(TYPES, {"ARRAYS": arrays, "FUNCTIONS": functions, "SAVING": saving})

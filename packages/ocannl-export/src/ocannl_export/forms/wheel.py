@@ -15,13 +15,14 @@ from ocannl_export.forms.native import host_cpu, linked
 from ocannl_export.library import Field, Function, Library
 from ocannl_export.request import Files, Request
 from ocannl_export.targets import host_levels
+from ocannl_export.templates import fill, names
 
 MODULE = '''\
-"""NAME: a program compiled by ocannl-export VERSION.
+"""@NAME@: a program compiled by ocannl-export @VERSION@.
 
-    net = NAME.Net(seed=0)
-    net.arrays["INPUT"][...] = values
-CALLS"""
+    net = @NAME@.Net(seed=0)
+    net.arrays["@INPUT@"][...] = values
+@CALLS@"""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ import numpy as np
 
 __version__ = "0.1.0"
 
-_library = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "NAME.so"))
-_library.NAME_size.restype = _library.NAME_saved_size.restype = ctypes.c_size_t
-_library.NAME_message.restype = ctypes.c_char_p
+_library = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "@NAME@.so"))
+_library.@NAME@_size.restype = _library.@NAME@_saved_size.restype = ctypes.c_size_t
+_library.@NAME@_message.restype = ctypes.c_char_p
 
 _MEMBERS = {
-MEMBERS
+@MEMBERS@
 }
 
 
@@ -47,36 +48,36 @@ class Error(ValueError):
 
 def _check(code):
     if code:
-        raise Error(_library.NAME_message(code).decode())
+        raise Error(_library.@NAME@_message(code).decode())
 
 
 class Net:
     """The arrays of the program, views of one block of memory by name, and its functions."""
 
     def __init__(self, seed: int = 0):
-        block = np.zeros(_library.NAME_size() + 64, np.uint8)
+        block = np.zeros(_library.@NAME@_size() + 64, np.uint8)
         self._memory = block[-block.ctypes.data % 64 :]
         self._address = ctypes.c_void_p(self._memory.ctypes.data)
         self.arrays = {
-            name: self._memory[offset : offset + max(size, 1) * np.dtype(kind).itemsize].view(kind)[:size].reshape(shape)
-            for name, (kind, shape, size, offset) in _MEMBERS.items()
+            name: np.ndarray(shape, kind, self._memory, offset)
+            for name, (kind, shape, offset) in _MEMBERS.items()
         }
         self.init(seed)
 
     def init(self, seed: int = 0) -> None:
         """Sets all arrays to their initial values."""
-        _check(_library.NAME_init(self._address, ctypes.c_uint64(seed)))
-FUNCTIONSSAVING'''
+        _check(_library.@NAME@_init(self._address, ctypes.c_uint64(seed)))
+@FUNCTIONS@@SAVING@'''
 SAVING = '''
     def save(self) -> bytes:
         """The parameters and states as a file of safetensors, which `oc.load` reads."""
-        data = ctypes.create_string_buffer(_library.NAME_saved_size())
-        _check(_library.NAME_save(self._address, data, ctypes.c_size_t(len(data))))
+        data = ctypes.create_string_buffer(_library.@NAME@_saved_size())
+        _check(_library.@NAME@_save(self._address, data, ctypes.c_size_t(len(data))))
         return data.raw
 
     def load(self, data: bytes) -> None:
         """Loads a file of safetensors; raises `Error`, and changes nothing, if an array is missing."""
-        _check(_library.NAME_load(self._address, data, ctypes.c_size_t(len(data))))
+        _check(_library.@NAME@_load(self._address, data, ctypes.c_size_t(len(data))))
 '''
 STUB = '''\
 from typing import Any
@@ -91,7 +92,7 @@ class Net:
     arrays: dict[str, np.ndarray[Any, Any]]
     def __init__(self, seed: int = 0) -> None: ...
     def init(self, seed: int = 0) -> None: ...
-FUNCTIONSSAVING'''
+@FUNCTIONS@@SAVING@'''
 STUB_SAVING = """\
     def save(self) -> bytes: ...
     def load(self, data: bytes) -> None: ...
@@ -119,22 +120,25 @@ def wheel(request: Request) -> Files:
 def _module_text(library: Library) -> str:
     inputs = [field.name for field in library.members if field.kind == "input"]
     functions = "".join(f"\n{_method(library.name, function)}" for function in library.functions)
-    calls = "".join(f"    net.{f.name}({', '.join(f'{s.name}={s.low}' for s in f.symbols)})\n" for f in library.functions)
+    calls = "".join(f"    net.{_example(function)}\n" for function in library.functions)
     texts = {
         "MEMBERS": "\n".join(map(_member, library.members)), "FUNCTIONS": functions, "CALLS": calls,
-        "SAVING": SAVING if library.saved else "", "INPUT": inputs[0] if inputs else library.members[0].name,
-        "VERSION": __version__,
+        "SAVING": fill(SAVING, names(library.name)) if library.saved else "",
+        "INPUT": inputs[0] if inputs else library.members[0].name,
+        "VERSION": __version__, **names(library.name),
     }  # fmt: skip
-    text = MODULE if library.saved else MODULE.replace(" = _library.NAME_saved_size.restype", "")
-    for word, value in texts.items():
-        text = text.replace(word, value)
-    return text.replace("NAME", library.name)
+    text = MODULE if library.saved else MODULE.replace(" = _library.@NAME@_saved_size.restype", "")
+    return fill(text, texts)
+
+
+def _example(function: Function) -> str:
+    return f"{function.name}({', '.join(f'{symbol.name}={symbol.low}' for symbol in function.symbols)})"
 
 
 def _member(field: Field) -> str:
     name = field.node.precision.name
     kind = NUMPY_TYPES.get(name, name)
-    return f'    "{field.name}": ("{kind}", {field.dims!r}, {field.cells}, {field.offset_bytes}),'
+    return f'    "{field.name}": ("{kind}", {field.dims!r}, {field.offset_bytes}),'
 
 
 def _method(name: str, function: Function) -> str:
@@ -151,7 +155,7 @@ def _stub(library: Library) -> str:
         f"    def {f.name}(self{''.join(f', {s.name}: int' for s in f.symbols)}) -> None: ...\n"
         for f in library.functions
     )
-    return STUB.replace("FUNCTIONS", functions).replace("SAVING", STUB_SAVING if library.saved else "")
+    return fill(STUB, {"FUNCTIONS": functions, "SAVING": STUB_SAVING if library.saved else ""})
 
 
 def _archive(name: str, tag: str, files: dict[str, bytes]) -> bytes:

@@ -1,0 +1,221 @@
+"""Shared libraries compute what the C backend does, start with the numbers of `ctx.init`, and check their arguments."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from exported_library import Library, Training, perceptron
+
+import ocannl as oc
+from ocannl import train
+from ocannl.base.config import SEED
+from ocannl.testing.oracles import oracle_case
+from ocannl.testing.random_expressions import generate
+
+pytestmark = pytest.mark.skipif(
+    not any(row.name == "c" and row.usable for row in oc.backends()), reason="the C backend is not usable"
+)
+
+LEVELS = ["native", None]
+if platform.machine() == "x86_64":
+    LEVELS += ["x86-64", "x86-64-v3"]
+
+
+@pytest.fixture(scope="module")
+def training() -> Training:
+    return perceptron()
+
+
+@pytest.fixture(scope="module")
+def library(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Library:
+    path = tmp_path_factory.mktemp("library") / "mlp.so"
+    oc.export([training.step, training.infer], path, init=training.loss, target="native")
+    return Library(path, "mlp")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_training_computes_what_the_c_backend_does(level: str | None, tmp_path: Path) -> None:
+    """1 000 steps: equal to the bit with the instructions of this processor; with those of other levels, whose vectors
+    are shorter, the losses agree to 1e-5."""
+    training = perceptron()
+    oc.export([training.step, training.infer], tmp_path / "mlp.so", init=training.loss, target=level)
+    library = Library(tmp_path / "mlp.so", "mlp")
+    assert library.init(7) == 0
+    for path, p in training.params.items():
+        np.testing.assert_allclose(library.get(path, p.node.dims), training.ctx[p], rtol=1e-7, atol=1e-9)
+    training.ctx[training.x], training.ctx[training.t] = training.data
+    assert library.set("x", training.data[0]) == library.set("t", training.data[1]) == 0
+    losses = []
+    for _ in range(1000):
+        training.step()
+        assert library.call("step") == 0
+        losses.append((training.ctx[training.loss].item(), library.get("loss").item()))
+    wanted, found = np.array(losses).T
+    if level == "native":
+        assert (wanted == found).all()
+        assert (training.ctx[training.params["w1"]] == library.get("w1", (16, 4))).all()
+    else:
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-7)
+    assert wanted[-1] < 0.1 * wanted[0]
+
+
+def test_uniform_numbers_are_those_of_a_context(library: Library, training: Training) -> None:
+    for seed in (0, 7, 2**40 + 3):
+        ctx = oc.Context("c")
+        ctx.init(training.loss, seed=seed)
+        assert library.init(seed) == 0
+        assert (library.get("w1", (16, 4)) == ctx[training.params["w1"]]).all()
+        np.testing.assert_allclose(library.get("w2", (2, 16)), ctx[training.params["w2"]], rtol=1e-6)
+
+
+def test_files_are_those_of_a_context(library: Library, training: Training, tmp_path: Path) -> None:
+    """`oc.load` reads what a library saves, and a library loads what `oc.save` writes."""
+    library.init(3)
+    library.set("x", training.data[0])
+    library.call("step")
+    (tmp_path / "from_library.safetensors").write_bytes(library.save())
+    oc.load(tmp_path / "from_library.safetensors", training.ctx, training.step)
+    assert (training.ctx[training.params["w1"]] == library.get("w1", (16, 4))).all()
+    training.ctx.init(training.params["w1"])
+    training.ctx[training.params["b1"]] = np.arange(16, dtype="f4")
+    oc.save(tmp_path / "from_context.safetensors", training.ctx, training.step)
+    library.init(4)
+    assert library.load((tmp_path / "from_context.safetensors").read_bytes()) == 0
+    assert (library.get("b1", (16,)) == np.arange(16)).all()
+
+
+def test_mutated_files_change_nothing(library: Library) -> None:
+    library.init(5)
+    valid, memory = library.save(), library.memory.copy()
+    random = Random(0)
+    refused = 0
+    for _ in range(300):
+        data = bytearray(valid)
+        kind = random.randrange(3)
+        if kind == 0:
+            data = data[: random.randrange(len(data))]
+        elif kind == 1:
+            data[random.randrange(8)] = random.randrange(256)
+        else:
+            for _ in range(random.randrange(1, 4)):
+                data[8 + random.randrange(900)] = random.randrange(256)
+        code = library.load(bytes(data))
+        if code:
+            refused += 1
+            assert (library.memory == memory).all()
+        library.load(valid)
+    assert refused > 100
+
+
+def test_wrong_arguments_have_codes(library: Library) -> None:
+    library.init()
+    null, wrong = ctypes.c_void_p(), ctypes.c_void_p(library.memory.ctypes.data + 4)
+    message = library.message
+    assert message(library.function("step")(null)) == "a pointer is null"
+    assert message(library.function("step")(wrong)) == "the structure is not at a multiple of 64 bytes"
+    assert message(library.set("x", np.zeros(3, "f4"))) == "the number of bytes is not that of the array"
+    assert message(library.set("y_2", np.zeros(3, "f4"))) == "there is no array of this name"
+    assert message(library.load(b"")) == message(library.load(b"\xff" * 64)) == "the bytes are no file of safetensors"
+    data = ctypes.create_string_buffer(10)
+    assert message(library.function("save")(library.net, data, ctypes.c_size_t(10))) == "the buffer is too small"
+    assert message(0) == "no error" and message(-1) == message(99) == "an unknown code"
+
+
+def test_symbols_are_arguments_within_their_ranges(tmp_path: Path) -> None:
+    n = oc.symbol("n", 0, 5)
+    x = oc.tensor(np.arange(15, dtype="f4").reshape(5, 3), batch_axes=1)
+    total = oc.node("total", output=[3])
+    ctx = oc.Context("c")
+    with oc.cd("add") as add:
+        total += x[n]
+    routine = ctx.compile(add, name="add")
+    oc.export(routine, tmp_path / "sums.so", target="native")
+    library = Library(tmp_path / "sums.so", "sums")
+    assert library.init() == 0
+    assert library.call("add", 1) == library.call("add", 4) == 0
+    assert library.get("total", (3,)).tolist() == [15.0, 17.0, 19.0]
+    assert library.message(library.call("add", 5)) == library.message(library.call("add", -1)) == (
+        "a symbol is out of its range"
+    )
+
+
+def test_values_of_the_context_are_part_of_the_library(training: Training, tmp_path: Path) -> None:
+    training.ctx[training.x] = training.data[0]
+    oc.export(training.infer, tmp_path / "model.so", target="native")
+    library = Library(tmp_path / "model.so", "model")
+    assert library.init() == 0
+    assert library.call("infer") == 0
+    training.infer()
+    dims = (8, 2)
+    assert (library.get("y", dims) == training.ctx.get(training.infer.outputs[-1]).reshape(dims)).all()
+
+
+@pytest.mark.parametrize("first", [0, 400, 800])
+def test_random_programs(first: int, tmp_path: Path) -> None:
+    """Random programs with gradients, many in one library, have the values of the C backend to the bit."""
+    ctx = oc.Context("c")
+    routines, cases = [], []
+    for seed in range(first, first + 4):
+        case = oracle_case(generate(Random(seed)), "float32")
+        for node, array in case.built.arrays.items():
+            ctx.set(node, array)
+        routines.append(ctx.compile_comp(case.code.comp, case.code.keep_reasons, f"program_{seed}"))
+        cases.append(case)
+    try:
+        oc.export(routines, tmp_path / "programs.so", target="native")
+    except oc.Unsupported as error:
+        pytest.fail(str(error))
+    library = Library(tmp_path / "programs.so", "programs")
+    assert library.init(SEED.get()) == 0
+    described = {field.node: field for field in describe(routines)}
+    for routine, case in zip(routines, cases, strict=True):
+        for call in case.calls:
+            values = case.symbols(call)
+            routine(**values)
+            ordered = [values[sym.name] for sym in routine.program.syms]
+            assert library.call(routine.name, *ordered) == 0
+        for node in routine.outputs:
+            wanted, kind = ctx.get(node), node.precision.numpy.str
+            found = library.get(described[node].name, node.dims, kind)
+            assert wanted.tobytes() == found.tobytes(), f"{routine.name}: {node.label}"
+
+
+def describe(routines: list[oc.Routine]) -> tuple[object, ...]:
+    from ocannl_export import library
+    from ocannl_export.forms.native import native_target
+
+    return library.describe(routines, "programs", [native_target()]).fields
+
+
+def test_unsupported_routines_are_refused(training: Training, tmp_path: Path) -> None:
+    x = oc.placeholder("x", o=[4, 4])
+    ctx = oc.Context("c")
+    inverse = ctx.compile(oc.linalg.inv(x).forward)
+    with pytest.raises(oc.Unsupported, match="calls libraries of Python"):
+        oc.export(inverse, tmp_path / "inverse.c")
+    p = oc.param("p", o=[3])
+    fresh = oc.Context("c")
+    code = fresh.compile((p * 2).forward)
+    with pytest.raises(oc.UninitializedError, match="`p` has no value to export"):
+        oc.export(code, tmp_path / "code.c")
+    for arguments, message in [
+        ((training.step, tmp_path / "a.xyz"), "the form of an export is one of"),
+        ((training.loss, tmp_path / "a.c"), "takes compiled routines"),
+        (([], tmp_path / "a.c"), "takes compiled routines"),
+        (([training.step, code], tmp_path / "a.c"), "routines of one context"),
+    ]:
+        with pytest.raises(oc.ArgumentError, match=message):
+            oc.export(*arguments)
+    for name, message in [("a b", "is an identifier"), ("struct", "has a meaning in C"), ("control", "has a meaning")]:
+        with pytest.raises(oc.ArgumentError, match=message):
+            oc.export(training.step, tmp_path / "a.c", name=name, init=training.loss)
+    with pytest.raises(oc.ArgumentError, match="the target is one of"):
+        oc.export(training.step, tmp_path / "a.c", target="z80")
+    with pytest.raises(oc.ArgumentError, match="not code"):
+        oc.export(training.step, tmp_path / "a.c", init=train.grad_update(training.loss))
+    assert not list(tmp_path.iterdir())
