@@ -15,7 +15,7 @@ from ocannl_export.forms.page import page
 from ocannl_export.forms.webassembly import webassembly
 from ocannl_export.forms.wheel import wheel
 from ocannl_export.request import Files, Request
-from ocannl_export.targets import NATIVE, TARGETS, Target
+from ocannl_export.targets import NATIVE, TARGETS, InstructionSet
 
 WRITERS: Mapping[str, Callable[[Request], Files]] = {
     "c": c_source, "so": shared_library, "object": object_file, "wheel": wheel, "wasm": webassembly, "html": page,
@@ -59,7 +59,7 @@ def export(
         raise ArgumentError(f"`vectors=False` is ISO C99, of the form `c`, not of `{form}`")
     folder, stem = (file.parent, file.stem) if file.suffix in SUFFIXES else (file, listed[0].name)
     if not vectors:
-        chosen: Target | None = TARGETS["scalar"]
+        chosen: InstructionSet | None = TARGETS["scalar"]
     elif target == NATIVE:
         chosen = native_target()
     else:

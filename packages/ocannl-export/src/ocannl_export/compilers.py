@@ -12,7 +12,7 @@ from pathlib import Path
 from ocannl.base.errors import CompileError
 from ocannl_backend_c import toolchain
 from ocannl_export.errors import ExportError
-from ocannl_export.targets import NATIVE, Target
+from ocannl_export.targets import NATIVE, InstructionSet
 
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 OPTIMIZATION = ("-O3", "-w")
@@ -33,8 +33,8 @@ class Compiler:
 def host_compiler() -> Compiler:
     """The compiler of the C backend. Raises: BackendUnavailable."""
     tools = toolchain.toolchain()
-    known = (toolchain.NO_SPECULATIVE_STORES, *toolchain.NO_EFFECT_ANALYSIS)
-    return Compiler(tools.command, tuple(option for option in tools.tuning if option in known))
+    careful = (toolchain.NO_SPECULATIVE_STORES, *toolchain.NO_EFFECT_ANALYSIS)
+    return Compiler(tools.command, tuple(option for option in tools.tuning if option in careful))
 
 
 def cross_compiler(form: str) -> Compiler:
@@ -47,7 +47,7 @@ def cross_compiler(form: str) -> Compiler:
     return Compiler(ZIG)
 
 
-def level_options(target: Target) -> tuple[str, ...]:
+def level_options(target: InstructionSet) -> tuple[str, ...]:
     """The options for a level of the processors at hand."""
     if target.name == NATIVE:
         return tuple(option for option in toolchain.toolchain().tuning if option.startswith("-m"))
@@ -55,7 +55,7 @@ def level_options(target: Target) -> tuple[str, ...]:
     return (f"-march={target.march}", *wide)
 
 
-def cross_options(target: Target) -> tuple[str, ...]:
+def cross_options(target: InstructionSet) -> tuple[str, ...]:
     return ("-target", target.triple, f"-mcpu={target.cpu}")
 
 

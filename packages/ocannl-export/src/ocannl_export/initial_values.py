@@ -36,7 +36,7 @@ class Stored:
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """Numbers from the stream of a parameter (see `ocannl.lang.core.random`): uniform in [low, low + span), or normal
-    with mean `low` and standard deviation `span`. `key` are the two words of the stream's key that do not depend on the
+    with mean `low` and standard deviation `span`. `key` are the two numbers of the stream's key that do not depend on the
     seed."""
 
     key: tuple[int, int]
@@ -98,8 +98,8 @@ def _stored(values: np.ndarray[Any, Any], node: TNode) -> Initial:
 
 
 def _key(path: str) -> tuple[int, int]:
-    words = stream_key(0, path)
-    return int(words[2]), int(words[3])
+    parts = stream_key(0, path)
+    return int(parts[2]), int(parts[3])
 
 
 def uniform_bits_of(node: TNode, normal: bool) -> int:

@@ -15,7 +15,7 @@ from ocannl_export import __version__
 from ocannl_export.c_dialects import FLAGS
 from ocannl_export.c_text import array_text, c_string, cell_text
 from ocannl_export.initial_values import Drawn, Filled, Stored, StreamKey, Zeros
-from ocannl_export.library import ALIGNMENT_BYTES, WORKSPACE, Field, Function, Library
+from ocannl_export.library import ALIGNMENT_BYTES, WORKSPACE, ExportedFunction, Field, Library
 from ocannl_export.random_functions import draw_call, random_functions
 from ocannl_export.saving import save_and_load
 from ocannl_export.templates import fill, names
@@ -159,7 +159,7 @@ int @NAME@_set(struct @NAME@ *net, const char *name, const void *cells, size_t b
 }
 """
 
-Call = Callable[[Function], str]
+Call = Callable[[ExportedFunction], str]
 """The statements of C that run the program of a function on `net` and `symbols`, and return its status."""
 
 
@@ -206,7 +206,7 @@ def interface(library: Library, dialect: Dialect, call: Call, *, is_aligned: boo
     return "\n".join(parts)
 
 
-def signature(library: Library, function: Function) -> str:
+def signature(library: Library, function: ExportedFunction) -> str:
     """The declaration of a function without its type."""
     symbols = "".join(f", int64_t {s.name}" for s in function.symbols)
     return f"{library.name}_{function.name}(struct {library.name} *net{symbols})"
@@ -243,7 +243,7 @@ def _comment(field: Field) -> str:
     return text.replace("*/", "* /").encode("ascii", "replace").decode()
 
 
-def _documented(library: Library, function: Function) -> str:
+def _documented(library: Library, function: ExportedFunction) -> str:
     ranges = ", ".join(f"{s.low} <= {s.name} <= {s.high}" for s in function.symbols)
     comment = f"/* {ranges} */\n" if ranges else ""
     return f"{comment}int {signature(library, function)};\n"
@@ -287,8 +287,8 @@ def _init(library: Library, dialect: Dialect) -> str:
             case Drawn() as drawn:
                 lines += [f"  {line}" for line in draw_call(dialect, field, drawn, address)]
             case StreamKey(key, ordinal):
-                words = ("(uint32_t)seed", "(uint32_t)(seed >> 32)", f"{key[0]}u", f"{key[1]}u", f"{ordinal}u")
-                lines += [f"  ({address})[{n}] = {word};" for n, word in enumerate(words)]
+                parts = ("(uint32_t)seed", "(uint32_t)(seed >> 32)", f"{key[0]}u", f"{key[1]}u", f"{ordinal}u")
+                lines += [f"  ({address})[{n}] = {word};" for n, word in enumerate(parts)]
     if library.initializing is None:
         lines.append(f"  return {library.name.upper()}_OK;")
     else:
@@ -296,7 +296,7 @@ def _init(library: Library, dialect: Dialect) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _function(library: Library, function: Function, call: Call, linkage: str = "") -> str:
+def _function(library: Library, function: ExportedFunction, call: Call, linkage: str = "") -> str:
     lines = [f"{linkage}int {signature(library, function)}", "{", "  int code = checked(net);"]
     lines.append("  if (code) return code;")
     if function.symbols:

@@ -24,7 +24,7 @@ from ocannl_backend_c.dialect import DIALECT
 from ocannl_export.errors import ExportError
 from ocannl_export.initial_values import Initial, Stored, initial_value
 from ocannl_export.programs import arguments, program_for
-from ocannl_export.targets import Target
+from ocannl_export.targets import InstructionSet
 
 ALIGNMENT_BYTES = 64
 WORKSPACE = "workspace"
@@ -77,7 +77,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class SymbolBounds:
     """A parameter of a function, with its bounds."""
 
     name: str
@@ -86,11 +86,11 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class ExportedFunction:
     """A routine as a function of the structure and of its symbols."""
 
     name: str
-    symbols: tuple[Symbol, ...]
+    symbols: tuple[SymbolBounds, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,9 @@ class Library:
 
     name: str
     fields: tuple[Field, ...]
-    functions: tuple[Function, ...]
-    programs: Mapping[Target, tuple[Proc, ...]]
-    initializing: Function | None
+    functions: tuple[ExportedFunction, ...]
+    programs: Mapping[InstructionSet, tuple[Proc, ...]]
+    initializing: ExportedFunction | None
     workspace_bytes: int
 
     @property
@@ -127,7 +127,7 @@ class Library:
 
 
 def describe(
-    routines: Sequence[Routine], name: str, targets: Iterable[Target], init: object = None, cpu: Cpu = COMMON_CPU
+    routines: Sequence[Routine], name: str, targets: Iterable[InstructionSet], init: object = None, cpu: Cpu = COMMON_CPU
 ) -> Library:
     """Describes routines of one context; `init` is what `Context.init` takes.
 
@@ -147,7 +147,7 @@ def describe(
         elaborated = elaborate(code)
         if nodes(elaborated.comp):
             (program,) = compile_routines([Job(elaborated.comp, elaborated.keep_reasons, "init")], ctx.backend)
-            initializing = Function(names("initialize"), ())
+            initializing = ExportedFunction(names("initialize"), ())
             functions.append((initializing, program))
     programs = {
         target: tuple(program_for(program, function.name, target, cpu) for function, program in functions)
@@ -166,9 +166,9 @@ def _check_name(name: str) -> None:
         raise ArgumentError(f"`{name}` has a meaning in C or in the generated code: choose another name")
 
 
-def _function(name: str, syms: Sequence[Sym]) -> Function:
+def _function(name: str, syms: Sequence[Sym]) -> ExportedFunction:
     names = Namer(reserved(DIALECT) | {"net", "code", "symbols", "addresses"})
-    return Function(name, tuple(Symbol(names(sym.name), sym.lo, sym.hi) for sym in syms))
+    return ExportedFunction(name, tuple(SymbolBounds(names(sym.name), sym.lo, sym.hi) for sym in syms))
 
 
 def _init_code(init: object) -> object:

@@ -16,7 +16,7 @@ from ocannl.opt.pipeline import optimize
 from ocannl.runtime.program import Program
 from ocannl_backend_c.dialect import TYPES
 from ocannl_export.errors import ExportError
-from ocannl_export.targets import Target
+from ocannl_export.targets import InstructionSet
 
 WITHOUT_PROCESS = frozenset({"insert_polls", "parallelize"})
 """Passes that a program needs in a process with threads and signals only."""
@@ -27,14 +27,14 @@ VECTOR_HINTS = frozenset({"prefetch", "use_nontemporal_stores"})
 PRECISIONS = frozenset(precision.name for precision in TYPES)
 
 
-def capabilities(target: Target, cpu: Cpu = COMMON_CPU) -> Capabilities:
+def capabilities(target: InstructionSet, cpu: Cpu = COMMON_CPU) -> Capabilities:
     """The capabilities of C for a target. The description of the processor decides about speed, never about results."""
     return Capabilities(
         PRECISIONS, vector_bytes=target.vector_bytes, vector_registers=target.vector_registers, cpu=cpu
     )
 
 
-def program_for(program: Program, name: str, target: Target, cpu: Cpu = COMMON_CPU) -> Proc:
+def program_for(program: Program, name: str, target: InstructionSet, cpu: Cpu = COMMON_CPU) -> Proc:
     """The loops of a routine for a target, under a name that is an identifier.
 
     Raises: ExportError for routines with host calls or merge buffers, and for types that C lacks.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ocannl.ir.cpu import COMMON_CPU, Cpu
 from ocannl.runtime.routine import Routine
 from ocannl_export.library import Library, describe
-from ocannl_export.targets import Target
+from ocannl_export.targets import InstructionSet
 
 Files = Mapping[str, str | bytes]
 """The content of files by name."""
@@ -21,8 +21,8 @@ class Request:
     routines: tuple[Routine, ...]
     name: str
     init: object
-    target: Target | None
+    target: InstructionSet | None
     vectors: bool
 
-    def library(self, targets: Iterable[Target], cpu: Cpu = COMMON_CPU) -> Library:
+    def library(self, targets: Iterable[InstructionSet], cpu: Cpu = COMMON_CPU) -> Library:
         return describe(self.routines, self.name, targets, self.init, cpu)

@@ -194,8 +194,8 @@ def save_and_load(library: Library) -> str:
     digest_start = json.dumps([dict(sorted(metadata.items())), listed]).encode()
     rows = []
     for _, field in sorted(arrays.items()):
-        place = f"offsetof(struct {library.name}, {field.name}), {field.nbytes}, {positions[field]}"
-        rows.append(f"  {{ {c_string(_lookup_text(field)).strip()}, {place} }},")
+        location = f"offsetof(struct {library.name}, {field.name}), {field.nbytes}, {positions[field]}"
+        rows.append(f"  {{ {c_string(_lookup_text(field)).strip()}, {location} }},")
     constants = {
         "PIECE_BYTES": safetensors_file.PIECE_BYTES, "SAVED_BYTES": len(header) + end, "HEADER_BYTES": len(header),
         "DIGEST_START_BYTES": len(digest_start), "NUM_SAVED": len(rows),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class InstructionSet:
     """An instruction set. `vector_bytes` is the size of a vector register, 0 for scalar code; `march` is the option of
     gcc and clang, and `triple` that of a cross compiler, with `cpu`, if there is one; `features` are the names in
     `__builtin_cpu_supports` that the program tests before it uses this level of the processor's family."""
@@ -25,18 +25,18 @@ class Target:
 V3_FEATURES = ("avx2", "fma", "f16c")
 V4_FEATURES = (*V3_FEATURES, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 
-TARGETS: Mapping[str, Target] = {
+TARGETS: Mapping[str, InstructionSet] = {
     target.name: target
     for target in (
-        Target("x86-64", 16, 16, "x86-64", "x86_64-linux-gnu", "x86_64"),
-        Target("x86-64-v3", 32, 16, "x86-64-v3", "x86_64-linux-gnu", "x86_64_v3", V3_FEATURES),
-        Target("x86-64-v4", 64, 32, "x86-64-v4", "x86_64-linux-gnu", "x86_64_v4", V4_FEATURES),
-        Target("aarch64", 16, 32, "armv8-a", "aarch64-linux-gnu", "generic"),
-        Target("armv7", 0, 16, "armv7-a", "arm-linux-gnueabihf", "cortex_a9"),
-        Target("thumb", 0, 16, "armv7e-m", "thumb-freestanding-eabihf", "cortex_m4"),
-        Target("riscv64", 0, 16, "rv64gc", "riscv64-linux-musl", "generic_rv64"),
-        Target("wasm32", 16, 16, "", "wasm32-freestanding", "generic+simd128+bulk_memory"),
-        Target("scalar", 0, 16),
+        InstructionSet("x86-64", 16, 16, "x86-64", "x86_64-linux-gnu", "x86_64"),
+        InstructionSet("x86-64-v3", 32, 16, "x86-64-v3", "x86_64-linux-gnu", "x86_64_v3", V3_FEATURES),
+        InstructionSet("x86-64-v4", 64, 32, "x86-64-v4", "x86_64-linux-gnu", "x86_64_v4", V4_FEATURES),
+        InstructionSet("aarch64", 16, 32, "armv8-a", "aarch64-linux-gnu", "generic"),
+        InstructionSet("armv7", 0, 16, "armv7-a", "arm-linux-gnueabihf", "cortex_a9"),
+        InstructionSet("thumb", 0, 16, "armv7e-m", "thumb-freestanding-eabihf", "cortex_m4"),
+        InstructionSet("riscv64", 0, 16, "rv64gc", "riscv64-linux-musl", "generic_rv64"),
+        InstructionSet("wasm32", 16, 16, "", "wasm32-freestanding", "generic+simd128+bulk_memory"),
+        InstructionSet("scalar", 0, 16),
     )
 }
 
@@ -52,6 +52,6 @@ NATIVE = "native"
 """The processor at hand, with all its features."""
 
 
-def host_levels() -> tuple[Target, ...]:
+def host_levels() -> tuple[InstructionSet, ...]:
     """The targets of a library for processors of the family at hand."""
     return tuple(TARGETS[name] for name in LEVELS.get(platform.machine().lower(), ("scalar",)))

@@ -9,10 +9,10 @@ from ocannl.ir.tnode import TNode
 from ocannl_backend_c.emit import TranslationUnit, emit
 from ocannl_export.c_dialects import GNU_UNIT, ISO_UNIT
 from ocannl_export.interface import header, interface
-from ocannl_export.library import WORKSPACE, Field, Function, Library
+from ocannl_export.library import WORKSPACE, ExportedFunction, Field, Library
 from ocannl_export.programs import arguments
 from ocannl_export.request import Files, Request
-from ocannl_export.targets import Target, host_levels
+from ocannl_export.targets import InstructionSet, host_levels
 
 
 def c_source(request: Request) -> Files:
@@ -21,7 +21,7 @@ def c_source(request: Request) -> Files:
     return c_files(request.library([target]), target, GNU_UNIT if request.vectors else ISO_UNIT)
 
 
-def c_files(library: Library, target: Target, unit: TranslationUnit) -> Files:
+def c_files(library: Library, target: InstructionSet, unit: TranslationUnit) -> Files:
     """The texts of the source and of the header, by file name."""
     is_aligned = unit is not ISO_UNIT
     procs = library.programs[target]
@@ -33,7 +33,7 @@ def c_files(library: Library, target: Target, unit: TranslationUnit) -> Files:
     return {f"{library.name}.h": header(library, is_aligned=is_aligned), f"{library.name}.c": "\n".join(parts)}
 
 
-def run_statements(library: Library, target: Target, function: Function, unit: TranslationUnit) -> str:
+def run_statements(library: Library, target: InstructionSet, function: ExportedFunction, unit: TranslationUnit) -> str:
     """The statements that run the program of a function for a target, and return its status."""
     proc = proc_of(library, target, function)
     fields = {field.node: field for field in library.fields}
@@ -45,7 +45,7 @@ void *const addresses[] = {{ {", ".join(addresses)} }};
 return {unit.prefix}{proc.name}(addresses, symbols, 0);"""
 
 
-def proc_of(library: Library, target: Target, function: Function) -> Proc:
+def proc_of(library: Library, target: InstructionSet, function: ExportedFunction) -> Proc:
     return next(proc for proc in library.programs[target] if proc.name == function.name)
 
 

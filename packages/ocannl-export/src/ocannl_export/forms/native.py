@@ -18,9 +18,9 @@ from ocannl_export import compilers
 from ocannl_export.c_dialects import GNU_UNIT, hidden_unit
 from ocannl_export.forms.c_source import c_files, run_statements
 from ocannl_export.interface import header, interface
-from ocannl_export.library import Function, Library
+from ocannl_export.library import ExportedFunction, Library
 from ocannl_export.request import Files, Request
-from ocannl_export.targets import NATIVE, TARGETS, Target, host_levels
+from ocannl_export.targets import NATIVE, TARGETS, InstructionSet, host_levels
 
 
 def shared_library(request: Request) -> Files:
@@ -30,7 +30,7 @@ def shared_library(request: Request) -> Files:
     return {f"{library.name}.h": header(library, is_aligned=True), f"{library.name}.so": linked(library, levels)}
 
 
-def linked(library: Library, levels: Sequence[Target]) -> bytes:
+def linked(library: Library, levels: Sequence[InstructionSet]) -> bytes:
     """The shared library with all levels."""
     compiler = compilers.host_compiler()
     files: dict[str, str] = {f"{library.name}.h": header(library, is_aligned=True)}
@@ -63,13 +63,13 @@ def host_cpu() -> Cpu:
     return resolve("c").capabilities.cpu
 
 
-def native_target() -> Target:
+def native_target() -> InstructionSet:
     """The processor at hand."""
     width, registers = toolchain.toolchain().vector_registers
     return replace(TARGETS["scalar"], name=NATIVE, vector_bytes=width, vector_registers=registers)
 
 
-def _dispatching_interface(library: Library, levels: Sequence[Target]) -> str:
+def _dispatching_interface(library: Library, levels: Sequence[InstructionSet]) -> str:
     units = {level: hidden_unit(level.name) for level in levels}
     declared = [
         f"{unit.linkage}int {unit.prefix}{proc.name}(void *const [], const int64_t [], struct control *);"
@@ -77,7 +77,7 @@ def _dispatching_interface(library: Library, levels: Sequence[Target]) -> str:
         for proc in library.programs[level]
     ]
 
-    def call(function: Function) -> str:
+    def call(function: ExportedFunction) -> str:
         *wider, first = [*reversed(levels)]
         lines = []
         for level in wider:

@@ -14,7 +14,7 @@ from ocannl_export import compilers
 from ocannl_export.c_dialects import GNU_UNIT
 from ocannl_export.errors import ExportError
 from ocannl_export.forms.c_source import c_files
-from ocannl_export.library import Field, Function, Library
+from ocannl_export.library import ExportedFunction, Field, Library
 from ocannl_export.request import Files, Request
 from ocannl_export.targets import TARGETS
 from ocannl_export.templates import fill, names
@@ -194,7 +194,7 @@ def _member(field: Field) -> str:
     return f"  {field.name}: {json.dumps([kind, list(field.dims), field.cells, field.offset_bytes])},\n"
 
 
-def _method(name: str, function: Function) -> str:
+def _method(name: str, function: ExportedFunction) -> str:
     symbols = [s.name for s in function.symbols]
     arguments = "".join(f", BigInt({symbol})" for symbol in symbols)
     call = f"this.check(this.library.{name}_{function.name}(this.address{arguments}));"

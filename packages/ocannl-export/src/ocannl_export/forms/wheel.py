@@ -12,7 +12,7 @@ import zipfile
 
 from ocannl_export import __version__
 from ocannl_export.forms.native import host_cpu, linked
-from ocannl_export.library import Field, Function, Library
+from ocannl_export.library import ExportedFunction, Field, Library
 from ocannl_export.request import Files, Request
 from ocannl_export.targets import host_levels
 from ocannl_export.templates import fill, names
@@ -131,7 +131,7 @@ def _module_text(library: Library) -> str:
     return fill(text, texts)
 
 
-def _example(function: Function) -> str:
+def _example(function: ExportedFunction) -> str:
     return f"{function.name}({', '.join(f'{symbol.name}={symbol.low}' for symbol in function.symbols)})"
 
 
@@ -141,7 +141,7 @@ def _member(field: Field) -> str:
     return f'    "{field.name}": ("{kind}", {field.dims!r}, {field.offset_bytes}),'
 
 
-def _method(name: str, function: Function) -> str:
+def _method(name: str, function: ExportedFunction) -> str:
     symbols = "".join(f", {s.name}: int" for s in function.symbols)
     ranges = "; ".join(f"{s.low} <= {s.name} <= {s.high}" for s in function.symbols)
     arguments = "".join(f", ctypes.c_int64({s.name})" for s in function.symbols)
