@@ -23,7 +23,7 @@ def command(
     out: Annotated[Path, typer.Option("--out", "-o", help="A file, whose suffix is the form, or a folder.")],
     form: Annotated[str | None, typer.Option(help="c, so, object, wheel, wasm or html.")] = None,
     target: Annotated[str | None, typer.Option(help="An instruction set: x86-64-v3, aarch64, native ...")] = None,
-    vectors: Annotated[bool, typer.Option(help="Write vectors of GCC and Clang; otherwise ISO C99.")] = True,
+    iso_c99: Annotated[bool, typer.Option("--iso-c99", help="Write C without vectors of GCC and Clang.")] = False,
 ) -> None:
     """Write routines as C, a library, an object file, a wheel, WebAssembly or a page of HTML.
 
@@ -37,6 +37,6 @@ def command(
     routines = arguments.pop("routines", None)
     if routines is None:
         raise ArgumentError(f"{function} must return routines, or a mapping with `routines`")
-    options = {"form": form, "target": target, "vectors": vectors, **arguments}
+    options = {"form": form, "target": target, "vectors": not iso_c99, **arguments}
     for path in export(routines, out, **options):
         typer.echo(f"{path}  {path.stat().st_size} bytes")

@@ -36,7 +36,7 @@ class Stored:
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """Numbers from the stream of a parameter (see `ocannl.lang.core.random`): uniform in [low, low + span), or normal
-    with mean `low` and standard deviation `span`. `key` are the two numbers of the stream's key that do not depend on the
+    with mean `low` and standard deviation `span`. `key` are the numbers of the stream's key that do not depend on the
     seed."""
 
     key: tuple[int, int]

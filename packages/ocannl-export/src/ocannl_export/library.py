@@ -127,7 +127,11 @@ class Library:
 
 
 def describe(
-    routines: Sequence[Routine], name: str, targets: Iterable[InstructionSet], init: object = None, cpu: Cpu = COMMON_CPU
+    routines: Sequence[Routine],
+    name: str,
+    targets: Iterable[InstructionSet],
+    init: object = None,
+    cpu: Cpu = COMMON_CPU,
 ) -> Library:
     """Describes routines of one context; `init` is what `Context.init` takes.
 
