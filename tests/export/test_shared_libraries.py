@@ -55,13 +55,13 @@ def test_training_computes_what_the_c_backend_does(level: str | None, tmp_path: 
         training.step()
         assert library.call("step") == 0
         losses.append((training.ctx[training.loss].item(), library.get("loss").item()))
-    wanted, found = np.array(losses).T
+    expected, actual = np.array(losses).T
     if level == "native":
-        assert (wanted == found).all()
+        assert (expected == actual).all()
         assert (training.ctx[training.params["w1"]] == library.get("w1", (16, 4))).all()
     else:
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-7)
-    assert wanted[-1] < 0.1 * wanted[0]
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-7)
+    assert expected[-1] < 0.1 * expected[0]
 
 
 def test_uniform_numbers_are_those_of_a_context(library: Library, training: Training) -> None:
@@ -180,9 +180,9 @@ def test_random_programs(first: int, tmp_path: Path) -> None:
             ordered = [values[sym.name] for sym in routine.program.syms]
             assert library.call(routine.name, *ordered) == 0
         for node in routine.outputs:
-            wanted, kind = ctx.get(node), node.precision.numpy.str
-            found = library.get(described[node].name, node.dims, kind)
-            assert wanted.tobytes() == found.tobytes(), f"{routine.name}: {node.label}"
+            expected, kind = ctx.get(node), node.precision.numpy.str
+            actual = library.get(described[node].name, node.dims, kind)
+            assert expected.tobytes() == actual.tobytes(), f"{routine.name}: {node.label}"
 
 
 def describe(routines: list[oc.Routine]) -> tuple[object, ...]:

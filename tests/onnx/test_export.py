@@ -41,11 +41,11 @@ def check(outputs, inputs, tolerance=TOLERANCE, **symbols):
     with oc.training(False), oc.no_grad():
         ctx.run(oc.forward(*tensors), **symbols)
     feeds = feeds_of(inputs, ctx) | {name: np.array(value, np.int64) for name, value in symbols.items()}
-    for t, found in zip(tensors, session(model).run(None, feeds), strict=True):
+    for t, actual in zip(tensors, session(model).run(None, feeds), strict=True):
         expected = np.asarray(ctx[t])
-        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
         scale = max(1.0, np.max(np.abs(expected.astype(float)), initial=0))
-        assert np.max(np.abs(found.astype(float) - expected), initial=0) <= tolerance * scale
+        assert np.max(np.abs(actual.astype(float) - expected), initial=0) <= tolerance * scale
     return model
 
 
@@ -100,7 +100,7 @@ def test_networks_consist_of_the_operators_of_the_field():
 
 
 x, y = (oc.placeholder(name, b=[2], i=[], o=[6]) for name in "xy")
-words = oc.placeholder("words", b=[2, 5], i=[], o=[], dtype="int32")
+ids = oc.placeholder("ids", b=[2, 5], i=[], o=[], dtype="int32")
 picture = oc.placeholder("picture", b=[2], i=[], o=[9, 7, 4])
 
 EXPRESSIONS = {
@@ -108,15 +108,15 @@ EXPRESSIONS = {
     "erfc": lambda: oc.erfc(x * 3.0) * 1e3,
     "angles": lambda: oc.atan2(x, y) + oc.trunc(3.0 * x),
     "comparisons": lambda: oc.where((x < y) & (x > -1.0), x, y),
-    "integers": lambda: (words % 4) * 7 - words,
-    "bits": lambda: oc.left_shift(words, 3) + oc.right_shift(-words, 1) + oc.bitwise_xor(words, 5),
+    "integers": lambda: (ids % 4) * 7 - ids,
+    "bits": lambda: oc.left_shift(ids, 3) + oc.right_shift(-ids, 1) + oc.bitwise_xor(ids, 5),
     "narrow": lambda: (x.astype("float16") * y.astype("bfloat16")).astype("float32"),
-    "bytes": lambda: words.astype("uint8") * 77,
+    "bytes": lambda: ids.astype("uint8") * 77,
     "reductions": lambda: (x.sum("b|a => |a"), x.max("b|a => b|"), x.prod("b|a => b|"), x.var()),
     "argmax": lambda: (oc.argmax(x), oc.argmin(y)),
     "order": lambda: (oc.sort(x), oc.argsort(x, descending=True), *oc.topk(x, 3), oc.topk(x, 2, largest=False)[0]),
-    "rows": lambda: oc.param("table", o=[7, 3]).take(words),
-    "one_hot": lambda: oc.one_hot(words, 6),
+    "rows": lambda: oc.param("table", o=[7, 3]).take(ids),
+    "one_hot": lambda: oc.one_hot(ids, 6),
     "diagonal": lambda: oc.einsum("b|i; |i, i => b, i|", x, oc.param("square", i=[], o=[6, 6])),
     "merged": lambda: oc.einsum("b|(i j) => b|j, i", x, i=2),
     "concat": lambda: oc.concat("b|i; b|j => b|i^j", x, y),
@@ -139,7 +139,7 @@ EXPRESSIONS = {
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_expressions_are_computed_by_onnx_runtime(name):
     outputs = EXPRESSIONS[name]()
-    leaves = [t for t in (x, y, words, picture) if any(t in oc.graph(o) for o in nested.leaves(outputs))]
+    leaves = [t for t in (x, y, ids, picture) if any(t in oc.graph(o) for o in nested.leaves(outputs))]
     check(outputs, {t.label: t for t in leaves})
 
 
@@ -168,8 +168,8 @@ def test_values_of_parameters_are_those_of_the_context():
     ctx[w] = np.full((2, 3), 7.0)
     x = oc.placeholder("x", b=[], i=[], o=[3])
     model = oc.onnx.export({"y": w @ x}, ctx=ctx)
-    (found,) = session(model).run(None, {"x": np.ones(3, "float32")})
-    assert found.tolist() == [21.0, 21.0]
+    (actual,) = session(model).run(None, {"x": np.ones(3, "float32")})
+    assert actual.tolist() == [21.0, 21.0]
 
 
 def test_data_of_parameters_in_a_second_file(tmp_path):
@@ -243,9 +243,9 @@ def test_imported_models_are_exported():
     imported = oc.onnx.load(original)
     again = oc.onnx.export(imported.outputs, inputs=imported.inputs, ctx=oc.Context("numpy"))
     feeds = {"x": RANDOM.normal(size=(5, 4)).astype("float32")}
-    found, expected = (session(model).run(None, feeds)[0] for model in (again, original))
+    actual, expected = (session(model).run(None, feeds)[0] for model in (again, original))
     assert [node.op_type for node in again.graph.node] == ["MatMul", "Add", "Softmax"]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_command(tmp_path, monkeypatch):

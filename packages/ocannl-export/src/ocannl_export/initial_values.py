@@ -27,7 +27,7 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stored:
+class Embedded:
     """The values are part of the program."""
 
     values: np.ndarray[Any, Any]
@@ -54,7 +54,7 @@ class StreamKey:
     ordinal: int
 
 
-Initial = Zeros | Filled | Stored | Drawn | StreamKey
+Initial = Zeros | Filled | Embedded | Drawn | StreamKey
 
 
 def initial_value(node: TNode, ctx: Context, is_fresh: bool) -> Initial:
@@ -94,7 +94,7 @@ def _stored(values: np.ndarray[Any, Any], node: TNode) -> Initial:
     raw = array.reshape(-1).view(np.uint8).reshape(array.size, -1)
     if (raw == raw[0]).all():
         return Filled(array.reshape(-1)[0]) if raw[0].any() else Zeros()
-    return Stored(array)
+    return Embedded(array)
 
 
 def _key(path: str) -> tuple[int, int]:

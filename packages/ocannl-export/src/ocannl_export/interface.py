@@ -14,7 +14,7 @@ from ocannl.codegen.c_family.dialect import Dialect
 from ocannl_export import __version__
 from ocannl_export.c_dialects import FLAGS
 from ocannl_export.c_text import array_text, c_string, cell_text
-from ocannl_export.initial_values import Drawn, Filled, Stored, StreamKey, Zeros
+from ocannl_export.initial_values import Drawn, Embedded, Filled, StreamKey, Zeros
 from ocannl_export.library import ALIGNMENT_BYTES, WORKSPACE, ExportedFunction, Field, Library
 from ocannl_export.random_functions import draw_call, random_functions
 from ocannl_export.saving import save_and_load
@@ -198,7 +198,7 @@ def interface(library: Library, dialect: Dialect, call: Call, *, is_aligned: boo
     if library.saved:
         parts.append(save_and_load(library))
     parts += random_functions(dialect, library.fields)
-    parts += [_static_array(field, dialect) for field in members if isinstance(field.initial, Stored)]
+    parts += [_static_array(field, dialect) for field in members if isinstance(field.initial, Embedded)]
     initializing = [] if library.initializing is None else [library.initializing]
     parts += [_function(library, function, call, "static ") for function in initializing]
     parts.append(_init(library, dialect))
@@ -259,14 +259,14 @@ def _row(field: Field, name: str) -> str:
 
 
 def _constant(field: Field, dialect: Dialect, is_aligned: bool) -> str:
-    assert isinstance(field.initial, Stored)
+    assert isinstance(field.initial, Embedded)
     suffix = f" __attribute__((aligned({ALIGNMENT_BYTES})))" if is_aligned else ""
     text = array_text(field.initial.values, field.node.precision, dialect)
     return f"static const {field.c_type} constant_{field.name}_[{field.cells}]{suffix} = {text};\n"
 
 
 def _static_array(field: Field, dialect: Dialect) -> str:
-    assert isinstance(field.initial, Stored)
+    assert isinstance(field.initial, Embedded)
     text = array_text(field.initial.values, field.node.precision, dialect)
     return f"static const {field.c_type} initial_{field.name}_[{field.cells}] = {text};\n"
 
@@ -282,7 +282,7 @@ def _init(library: Library, dialect: Dialect) -> str:
                 lines.append(f"  {loop} = 0;")
             case Filled(value):
                 lines.append(f"  {loop} = {cell_text(value, field.node.precision, dialect)};")
-            case Stored():
+            case Embedded():
                 lines.append(f"  copy_bytes({address}, initial_{field.name}_, {field.nbytes});")
             case Drawn() as drawn:
                 lines += [f"  {line}" for line in draw_call(dialect, field, drawn, address)]

@@ -22,7 +22,7 @@ from ocannl.runtime.routine import Routine
 from ocannl.runtime.routine_parts import compile_routines
 from ocannl_backend_c.dialect import DIALECT
 from ocannl_export.errors import ExportError
-from ocannl_export.initial_values import Initial, Stored, initial_value
+from ocannl_export.initial_values import Embedded, Initial, initial_value
 from ocannl_export.programs import arguments, program_for
 from ocannl_export.targets import InstructionSet
 
@@ -202,7 +202,7 @@ def _fields(
         if kind == "input" and is_written:
             kind = "state"
         field = Field(names(node.path or node.label), node, kind, initial, entries.get(node))
-        is_constant = node.role is Role.DATA and not is_written and isinstance(initial, Stored)
+        is_constant = node.role is Role.DATA and not is_written and isinstance(initial, Embedded)
         if not is_constant:
             field = replace(field, offset_bytes=offset)
             offset = _aligned(offset + max(field.nbytes, field.node.precision.nbytes))
