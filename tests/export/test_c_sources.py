@@ -10,6 +10,7 @@ import pytest
 from exported_library import perceptron
 
 import ocannl as oc
+from ocannl import train
 
 GCC = shutil.which("gcc")
 pytestmark = pytest.mark.skipif(GCC is None, reason="there is no gcc")
@@ -81,3 +82,24 @@ def test_headers_are_c_plus_plus(tmp_path: Path) -> None:
         (tmp_path / "user.cpp").write_text('#include "mlp.h"\nint use(mlp *net) { return mlp_step(net); }\n')
         command = [compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "user.cpp"]
         subprocess.run(command, cwd=tmp_path, check=True)
+
+
+def test_any_label_and_type_is_c_without_warnings(tmp_path: Path) -> None:
+    """Labels that C cannot spell, types that C lacks, random numbers, gathers and empty arrays."""
+    x = oc.placeholder('x*/ ??/ é "q" int', b=[3], o=[4], dtype="bfloat16")
+    ids = oc.placeholder("struct", b=[3], o=[], dtype="int32")
+    mask = oc.placeholder("NAME@NAME@", b=[3], o=[4], dtype="bool")
+    w = oc.param("w", oc.uniform(-1, 1) * 0.5, o=[4], i=[4])
+    table = oc.tensor([[float(n), 1.5] * 2 for n in range(5)], dtype="float64")
+    noise = oc.uniform(key="noise", b=[3], o=[4])
+    y = oc.where(mask, w @ x.astype("float32"), 0) * noise + table.take(ids).astype("float32")
+    loss = (y**2).mean()
+    empty = oc.placeholder("empty", b=[0], o=[3]).sum()
+    ctx = oc.Context("c")
+    ctx.init(loss)
+    step = ctx.compile(oc.seq(train.grad_update(loss), train.sgd(loss, 0.1, momentum=0.9)), name="step")
+    total = ctx.compile(empty.forward, name="total", keep=empty)
+    for options, vectors in ((STRICT, False), (STRICT[2:], True)):
+        oc.export([step, total], tmp_path / "odd.c", init=loss, vectors=vectors)
+        assert GCC is not None
+        subprocess.run([GCC, *options, *SEMANTICS, "-O1", "-c", "odd.c"], cwd=tmp_path, check=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ocannl.codegen.c_family.dialect import Dialect
+from ocannl.codegen.text_sections import printable
 from ocannl_export import __version__
 from ocannl_export.c_dialects import FLAGS
 from ocannl_export.c_text import array_text, c_string, cell_text
@@ -240,7 +241,7 @@ def _comment(field: Field) -> str:
     name = field.node.path or field.node.label
     precision = "" if field.c_type in ("float", "double") else f", {field.node.precision}"
     text = f"{field.kind} {name}{precision}" if name != field.name else f"{field.kind}{precision}"
-    return text.replace("*/", "* /").encode("ascii", "replace").decode()
+    return printable(text).replace("*/", "* /").replace("??", "? ?")
 
 
 def _documented(library: Library, function: ExportedFunction) -> str:

@@ -13,10 +13,13 @@ PRECEDENCE = {
 }  # fmt: skip
 UNARY, POSTFIX = 12, 13
 RELATIONS = ("==", "!=", "<", "<=", ">", ">=")
+SUMS = ("+", "-")
 PARENTHESIZED = {
-    "||": ("&&",), "<<": ("+", "-"), ">>": ("+", "-"), "&": RELATIONS, "|": ("&", *RELATIONS), "==": RELATIONS,
+    "||": ("&&",), "<<": SUMS, ">>": SUMS, "&": (*SUMS, *RELATIONS), "^": ("&", *SUMS, *RELATIONS),
+    "|": ("&", "^", *SUMS, *RELATIONS), "==": RELATIONS,
 }  # fmt: skip
-"""Inner operators that are parenthesized for readability although they bind more tightly than the outer operator."""
+"""Inner operators that are parenthesized for readability although they bind more tightly than the outer operator, as
+compilers suggest (`-Wparentheses`)."""
 
 
 @dataclass(frozen=True, slots=True)
