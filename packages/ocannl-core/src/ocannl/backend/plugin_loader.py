@@ -25,6 +25,7 @@ replace_after_fork(globals(), "lock", threading.RLock)
 _infos: dict[Candidate, BackendInfo] = {}
 _origins: dict[int, tuple[Candidate, Backend]] = {}  # by identity, which the reference keeps
 _FIELDS: dict[str, type] = {"name": str, "api_version": int, "description": str, "priority": int}
+_MISSING = object()
 MAX_NUMBER = 1_000_000  # of versions, priorities and devices
 _MEMBERS = ("name", "version", "capabilities", "compile", "restore", "link", "device_count", "device")
 
@@ -108,7 +109,7 @@ def load_backend(candidate: Candidate, info: BackendInfo) -> Backend:
     """
     with lock, import_lock:
         backend: Any = guarded(candidate, info.load, "loading it")
-    missing = next((name for name in _MEMBERS if getattr_static(backend, name, None) is None), None)
+    missing = next((name for name in _MEMBERS if getattr_static(backend, name, _MISSING) is _MISSING), None)
     if missing is not None:
         raise_broken(candidate, f"its `load` gives {shown(backend)}, not a backend: it has no `{missing}`")
     require(candidate, "name", guarded(candidate, lambda: backend.name, "`name`"), _is_text)
