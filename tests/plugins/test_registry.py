@@ -175,6 +175,14 @@ def test_newer_plugin_needs_newer_core(site):
         resolve("new")
 
 
+def test_plugin_that_needs_a_newer_minor_version(site):
+    site.plugin("ahead", more=", api_minor=1", dist="ahead-dist")
+    says = r"ahead-dist 1.0 needs version 1.1 of the plugin interface, ocannl-core .* has 1.0; .* --upgrade ocannl-core"
+    with pytest.raises(BackendApiMismatch, match=says):
+        resolve("ahead")
+    assert "needs version 1.1" in row("ahead").reason
+
+
 def test_version_is_checked_before_loading(site):
     site.plugin("old", api=0, load="1 / 0")  # would raise when loaded, or even when the description is made
     with pytest.raises(BackendError):

@@ -1,7 +1,9 @@
 """The plugin API of backends, which import this package, `ocannl.ir`, `ocannl.codegen` and `ocannl.base` only."""
 
 from ocannl.backend.api import (
+    API_MINOR,
     API_VERSION,
+    OLDEST_API_VERSION,
     Backend,
     BackendInfo,
     CompiledCode,
@@ -22,7 +24,9 @@ from ocannl.base.errors import BackendUnavailable, CompileError, DeviceLost, Out
 from ocannl.ir.capabilities import Capabilities
 
 __all__ = [
+    "API_MINOR",
     "API_VERSION",
+    "OLDEST_API_VERSION",
     "Backend",
     "BackendInfo",
     "BackendUnavailable",

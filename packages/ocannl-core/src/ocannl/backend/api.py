@@ -19,10 +19,14 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 
 API_VERSION = 1
-"""The version of this interface that the core implements."""
+"""The version of this interface that the core implements. It rises with every change after which a plugin for the
+version before might not work."""
+
+API_MINOR = 0
+"""The number of additions to the interface since `API_VERSION` rose, which plugins may ignore."""
 
 OLDEST_API_VERSION = 1
-"""The oldest version that the core still accepts from a plugin."""
+"""The oldest version that the core still accepts from a plugin; at least the version before for a year."""
 
 Pool = Any
 """A handle of a slab of device memory; opaque outside its device."""
@@ -232,6 +236,8 @@ class HasSourceSuffix(Protocol):
 class BackendInfo:
     """The descriptor of a plugin; creating it must not import expensive modules.
 
+    `api_minor` is the number of additions to the interface that the plugin needs; a core with fewer refuses it.
+
     `probe` returns None if the backend works on this machine, otherwise the reason why not. Without an explicit choice,
     the usable backend with the highest `priority` is the default.
     """
@@ -242,3 +248,4 @@ class BackendInfo:
     priority: int
     probe: Callable[[], str | None]
     load: Callable[[], Backend]
+    api_minor: int = 0

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pluggy
 
-from ocannl.backend.api import API_VERSION, OLDEST_API_VERSION, Backend, BackendInfo
+from ocannl.backend.api import API_MINOR, API_VERSION, OLDEST_API_VERSION, Backend, BackendInfo
 from ocannl.backend.discovery import CORE, UNKNOWN, Candidate, core_version
 from ocannl.backend.hookspecs import BackendHooks
 from ocannl.backend.time_limit import TimeLimitReached
@@ -24,7 +24,7 @@ lock = threading.RLock()  # of all imports of plugins
 replace_after_fork(globals(), "lock", threading.RLock)
 _infos: dict[Candidate, BackendInfo] = {}
 _origins: dict[int, tuple[Candidate, Backend]] = {}  # by identity, which the reference keeps
-_FIELDS: dict[str, type] = {"name": str, "api_version": int, "description": str, "priority": int}
+_FIELDS: dict[str, type] = {"name": str, "api_version": int, "description": str, "priority": int, "api_minor": int}
 _MISSING = object()
 MAX_NUMBER = 1_000_000  # of versions, priorities and devices
 _MEMBERS = ("name", "version", "capabilities", "compile", "restore", "link", "device_count", "device")
@@ -70,6 +70,11 @@ def _validated(candidate: Candidate, description: object) -> BackendInfo:
         raise BackendApiMismatch(
             f"backend `{candidate.name}` of {candidate} is built for version {info.api_version} of the plugin"
             f" interface, {CORE} {core_version()} for {_supported()}; run: pip install --upgrade {outdated}"
+        )
+    if info.api_version == API_VERSION and info.api_minor > API_MINOR:
+        raise BackendApiMismatch(
+            f"backend `{candidate.name}` of {candidate} needs version {API_VERSION}.{info.api_minor} of the plugin"
+            f" interface, {CORE} {core_version()} has {API_VERSION}.{API_MINOR}; run: pip install --upgrade {CORE}"
         )
     if info.name != candidate.name:
         raise_broken(candidate, f"it calls itself `{info.name}`")
