@@ -90,7 +90,7 @@ def test_a_good_backend_works_beside_bad_ones(machine, plugins):
                 assert plugin.dist in reason or "no such device" in reason or "no device" in reason
             assert usable or reason.isprintable()
             if not usable and plugin.dist in reason:
-                assert_way_out(plugin, reason)
+                assert_remedy(plugin, reason)
         warning = done.stderr
         assert warning.count("these backends cannot be") == 1
         assert "OCANNL_DISCOVERY=off" in warning and "OCANNL_BACKEND=" in warning
@@ -103,9 +103,9 @@ def test_a_good_backend_works_beside_bad_ones(machine, plugins):
     assert min(costs[1:]) <= MAX_SECONDS, costs
 
 
-def assert_way_out(plugin, reason):
-    ways = "pip uninstall ", "pip install --upgrade ", "does not work here"
-    assert any(way in reason for way in ways), reason
+def assert_remedy(plugin, reason):
+    remedies = "pip uninstall ", "pip install --upgrade ", "does not work here"
+    assert any(remedy in reason for remedy in remedies), reason
     named = reason.partition("pip uninstall ")[2] or reason.partition("--upgrade ")[2]
     assert not named or named.startswith((plugin.dist, "ocannl-core", "bad-twin")), reason
     assert ("--upgrade ocannl-core" in reason) == ("api_version=2" in plugin.text and "built for version" in reason)

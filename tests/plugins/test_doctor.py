@@ -43,8 +43,8 @@ VERDICT = "{'works': True, 'reason': 'fine', 'is_unavailable': False}"
     ],
 )
 def test_probe_outcomes(code, works, message):
-    found, reason = examine_single(code)
-    assert found == works and message in reason
+    verdict, reason = examine_single(code)
+    assert verdict == works and message in reason
 
 
 def test_garbage_on_every_descriptor_is_no_answer():
