@@ -161,8 +161,8 @@ class SolutionBuilder:
             old, key = operands[use.slot // 3], f"..{use.spec.var}"
             if old is not None:
                 row = self.rows[old][use.slot % 3]
-                row_known = names.get(key)
-                names[key] = row if row_known is None else merged(row_known, row)  # type: ignore[arg-type]
+                bound_row = names.get(key)
+                names[key] = row if bound_row is None else merged(bound_row, row)  # type: ignore[arg-type]
         for var in logic.spec.row_vars():
             names.setdefault(f"..{var}", tuple(self.axis() for _ in range(self.random.choice((0, 0, 1, 1, 2)))))
 

@@ -57,8 +57,8 @@ def reaches(axis: Axis, fixed: Fixed) -> bool:
 
 
 def size_of(names: Names, name: str) -> int | None:
-    size_known = names.get(name)
-    return size_known[0] if size_known and isinstance(size_known[0], int) else None
+    bound_size = names.get(name)
+    return bound_size[0] if bound_size and isinstance(bound_size[0], int) else None
 
 
 def adds_up(axis: AxisSpec, size: int, names: Names, sizes: Mapping[str, int]) -> bool:
@@ -78,8 +78,8 @@ def adds_up(axis: AxisSpec, size: int, names: Names, sizes: Mapping[str, int]) -
             return size == reach if padding is Padding.VALID else size >= reach
         case Concat(parts):
             lengths = [part if isinstance(part, int) else size_of(names, part.name) for part in parts]
-            size_known = sum(n for n in lengths if n is not None)
-            return size_known == size if None not in lengths else size_known <= size
+            bound_size = sum(n for n in lengths if n is not None)
+            return bound_size == size if None not in lengths else bound_size <= size
         case Merged(parts):
             factors = [size_of(names, part.name) for part in parts]
             product = prod(n for n in factors if n is not None)
