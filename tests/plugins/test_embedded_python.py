@@ -95,3 +95,15 @@ def test_verdicts_on_hangs_are_cached(site, monkeypatch):
     monkeypatch.setattr(plugin_check, "_verdicts", {})
     monkeypatch.setattr(plugin_check, "run_isolated", lambda _, plugins, __: [pytest.fail("checked") for _ in plugins])
     assert first in backends()
+
+
+def test_code_that_prints_when_python_starts(site):
+    """As a line of a `.pth` file may do."""
+    (site.folder / "sitecustomize.py").write_text("print('noise\\n{}\\n' * 999)")
+    site.plugin("good")
+    assert {row.name: row.usable for row in backends()} == {"good": True, "numpy": True}
+
+
+def test_code_that_ends_python_when_it_starts(site, caplog):
+    (site.folder / "sitecustomize.py").write_text("import os; os._exit(0)")
+    assert_unchecked(site, caplog)
