@@ -17,13 +17,28 @@ from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Assign, Call, Comp, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import AccessMode, Buf, For, Load, Local, MemorySpace, Proc, Ref, Store, loop, row_major
-from ocannl.ir.ops import BY_NAME
+from ocannl.ir.loops import (
+    AccessMode,
+    Buf,
+    For,
+    Load,
+    Local,
+    MemorySpace,
+    Mode,
+    Proc,
+    Ref,
+    Store,
+    Update,
+    loop,
+    row_major,
+)
+from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.printer import print_proc
 from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
+from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import is_parallel_loop
@@ -168,6 +183,21 @@ def test_the_only_loop_of_all_nests_is_left_to_vectors() -> None:
     ]
     proc = decide_placement(lower(Seq(tuple(steps)), "step"), {})
     assert hoist_parallel_loop(proc, Capabilities(vector_bytes=64), min_bytes=0, max_slowdown=1e9) is proc
+
+
+def test_a_loop_without_which_sums_would_be_scalar_is_not_hoisted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Padding guards all loops of a depthwise convolution, except that over the channels."""
+    monkeypatch.setattr(machine, "MIN_HOISTED_BYTES", 0)
+    x, kernel = oc.placeholder("x", b=[], o=[64, 24, 24]), oc.placeholder("kernel", b=[], o=[64, 3, 3])
+    spec = "c, o[1,1]+k, p[1,1]+l; c, k, l => c, o, p"
+    y = oc.einsum(spec, oc.exp(oc.einsum(spec, x, kernel)), kernel).sum()
+    target = Capabilities(vector_bytes=64, vector_registers=32)
+    stages: dict[str, Proc] = {}
+    proc = optimize(lower(y.forward.elaborate().comp, "step"), {y.node: "kept"}, target, stages.__setitem__)
+    sums = [node for stmt in proc.body for node in walk(stmt) if isinstance(node, Update) and node.op is ADD]
+    loops = [node for stmt in proc.body for node in walk(stmt) if isinstance(node, For)]
+    in_vectors = {id(node) for loop in loops if loop.mode is Mode.VECTORIZED for node in walk(loop)}
+    assert sums and all(id(node) in in_vectors for node in sums), print_proc(stages["hoist_parallel_loop"])
 
 
 def test_what_a_turn_hands_on_lies_side_by_side() -> None:

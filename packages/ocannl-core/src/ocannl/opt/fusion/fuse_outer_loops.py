@@ -13,7 +13,6 @@ from ocannl.ir.name_mangling import Namer
 from ocannl.ir.stack_size import MAX_ROW_BYTES
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.dependences import AccessIndex
-from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of, is_matmul_like, local_buffer
 from ocannl.opt.analysis.nests import bound_names, is_parallel_loop, loads, wrap_in_loops
 from ocannl.opt.analysis.substitution import map_statements, substitute_statements
@@ -23,6 +22,7 @@ from ocannl.opt.parallel.split_reductions import choose_part_count
 from ocannl.opt.schedule.loop_generation.blocked_summation import nest_levels
 from ocannl.opt.schedule.plan.cost_model import best_tile
 from ocannl.opt.schedule.plan.register_tiles import tiling_problem
+from ocannl.opt.schedule.plan.scalar_plans import scalar_cycles
 
 
 def fuse_outer_loops(proc: Proc, capabilities: Capabilities, min_bytes_saved: int | None = None) -> Proc:
@@ -210,7 +210,7 @@ class _OuterLoopFusion:
             if tile is not None:
                 vectors += tile.cycles
             else:
-                scalars += _scalar_cycles(group)
+                scalars += scalar_cycles(group)
             if vectors > limit:
                 break
         return vectors + max(0.0, scalars - min(vectors, machine.MAX_HIDDEN_SCALAR_OPS))
@@ -277,15 +277,6 @@ class _OuterLoopFusion:
         rows = substitute_statements(rows, values)
         stmt = loop(part, (*(partial.clear[0] for partial in parts), *rows), nest.loops[0].origin)
         return (stmt, *(partial.after for partial in parts)), set(contracted), [partial.buf for partial in parts]
-
-
-def _scalar_cycles(group: FusionGroup) -> float:
-    """Cycles of a group that cannot be vectorized."""
-    work = sum(cost(value).work for value in group.values)
-    for reduction in group.reductions:
-        further_terms = prod(loop.sym.extent for loop in reduction.loops) - 1
-        work += further_terms * cost(reduction.update.value).work
-    return prod(loop.sym.extent for loop in group.loops) * max(1, work)
 
 
 def _traffic_cycles(row: FusedNest) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 from ocannl.ir.accesses import Access, memory_accesses
 from ocannl.ir.affine import Sym
@@ -20,6 +21,7 @@ from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
 from ocannl.opt.schedule.plan.cost_model import Strides, best_tile
 from ocannl.opt.schedule.plan.register_tiles import tiling_problem
+from ocannl.opt.schedule.plan.scalar_plans import scalar_cycles
 
 
 def hoist_parallel_loop(
@@ -186,8 +188,8 @@ def _nest_cycles(
         if sym:
             unhoisted = _cycles(nest.stmt, names, capabilities, {})
             iteration = _cycles(_interchanged(nest.stmt, sym).body[0], names, capabilities, contracted)
-            if unhoisted is not None and iteration is not None:
-                cycles[position] = unhoisted, iteration * sym.extent
+            if unhoisted is not None and iteration is not None and (unhoisted.in_vectors or iteration.in_vectors):
+                cycles[position] = unhoisted.cycles, iteration.cycles * sym.extent
     return cycles
 
 
@@ -240,11 +242,21 @@ def _bytes_per_iteration(buf: Buf, axes: Collection[int]) -> int:
     return buf.nbytes // max(1, prod(buf.shape[axis] for axis in axes))
 
 
-def _cycles(stmt: Stmt, names: Namer, capabilities: Capabilities, orders: Mapping[Buf, Strides]) -> float | None:
+class _Estimate(NamedTuple):
+    """Estimated cycles of a nest, in register tiles or in scalar loops."""
+
+    cycles: float
+    in_vectors: bool
+
+
+def _cycles(stmt: Stmt, names: Namer, capabilities: Capabilities, orders: Mapping[Buf, Strides]) -> _Estimate | None:
+    """Returns the estimated cycles of a nest; None if it is not a fusion group."""
     group = group_of(stmt, names)
-    problem = tiling_problem(group, capabilities) if group is not None else None
+    if group is None:
+        return None
+    problem = tiling_problem(group, capabilities)
     tile = best_tile(problem.nest_shape(orders)) if problem is not None else None
-    return tile.cycles if tile is not None else None
+    return _Estimate(scalar_cycles(group), False) if tile is None else _Estimate(tile.cycles, True)
 
 
 def _interchanged(stmt: Stmt, sym: Sym) -> For:

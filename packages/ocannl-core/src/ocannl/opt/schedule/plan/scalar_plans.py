@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Ref
 from ocannl.ir.ops import ADD, MAX, MIN
 from ocannl.opt import machine_model as machine
+from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction
 from ocannl.opt.analysis.nests import loads
 
@@ -53,3 +55,10 @@ def unit_stride_innermost(syms: tuple[Sym, ...], refs: Sequence[Ref]) -> tuple[S
     return (*(s for s in syms if s is not best), best)
 
 
+def scalar_cycles(group: FusionGroup) -> float:
+    """Returns the estimated cycles of a group that cannot be vectorized."""
+    work = sum(cost(value).work for value in group.values)
+    for reduction in group.reductions:
+        further_terms = prod(loop.sym.extent for loop in reduction.loops) - 1
+        work += further_terms * cost(reduction.update.value).work
+    return prod(loop.sym.extent for loop in group.loops) * max(1, work)
