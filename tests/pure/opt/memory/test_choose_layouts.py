@@ -120,6 +120,21 @@ def test_arrays_of_gathers_keep_their_layout() -> None:
     assert temporaries and all(buf.strides == row_major(buf.shape) for buf in temporaries)
 
 
+def test_depthwise_convolutions_of_enlarged_images_read_a_copy_with_the_channels_innermost() -> None:
+    """The gather that enlarges the result keeps its layout, and padding leaves no loop to vectors but the channels."""
+    x, kernel = oc.placeholder("x", b=[], o=[64, 20, 20]), oc.placeholder("kernel", b=[], o=[64, 7, 7])
+    small = oc.exp(x)
+    large = oc.resize(small, (64, 30, 20), mode="nearest")
+    convolved = oc.einsum("c, o[3,3]+k, p[3,3]+l; c, k, l => c, o, p", small, kernel)
+    capabilities = Capabilities(vector_bytes=64, vector_registers=32)
+    code = oc.forward(large, convolved).elaborate().comp
+    stages: dict[str, Proc] = {}
+    kept = {large.node: "read", convolved.node: "read"}
+    optimize(lower(code, "step"), kept, capabilities, stages.__setitem__, EARLY)
+    layouts = [buf.strides for buf in stages["choose_layouts"].bufs if buf.shape == (64, 20, 20)]
+    assert (400, 20, 1) in layouts and any(strides[0] == 1 for strides in layouts), layouts
+
+
 def test_orders_that_leave_the_outer_axis_to_the_threads_are_tried_first() -> None:
     """They win if others are not clearly faster."""
     assert [strides[0] == max(strides) for strides in module._candidate_layouts((16, 4, 64))] == [True, True, False]

@@ -80,8 +80,11 @@ def _hoist_shared_loop(
     for loop_symbols in sorted(candidates, key=lambda loop_symbols: loop_symbols.count(None)):
         if not _improves_locality(summaries, loop_symbols, min_bytes) or not _keeps_a_loop(nests, loop_symbols):
             continue
-        cycles = _nest_cycles(nests, loop_symbols, _contracted_strides(summaries, loop_symbols), names, capabilities)
-        loop_symbols = _drop_slowed_nests(summaries, loop_symbols, cycles, max_slowdown)
+        previous: list[Sym | None] = []
+        while loop_symbols != previous:  # nests that are left out read temporaries of the others in whole
+            previous, contracted = loop_symbols, _contracted_strides(summaries, loop_symbols)
+            cycles = _nest_cycles(nests, loop_symbols, contracted, names, capabilities)
+            loop_symbols = _drop_slowed_nests(summaries, loop_symbols, cycles, max_slowdown)
         if _is_profitable(loop_symbols, cycles, max_slowdown):
             body = [
                 _interchanged(nest.stmt, sym) if sym else nest.stmt

@@ -94,7 +94,10 @@ class _LayoutSearch:
             movable = tuple([buf for buf in bufs if buf in self.layouts])
             candidates = [buf for buf in bufs if group.reductions and buf in unaliased]
             written = {ref.buf for ref in group.writes}
-            reused = [buf for buf in candidates if buf.space is MemorySpace.GLOBAL or _is_read_often(buf, group)]
+            reused = [
+                buf for buf in candidates
+                if buf.space is MemorySpace.GLOBAL or _is_read_often(buf, group) or _is_gathered(buf, problem)
+            ]  # fmt: skip
             copied = tuple([buf for buf in reused if buf not in written and _is_final(buf, position, table)])
             results = [buf for buf in candidates if buf.space is MemorySpace.GLOBAL and buf in written]
             filled = tuple([buf for buf in results if _overwrites(group, buf)])
@@ -285,6 +288,17 @@ def _buffers_of_gathers(proc: Proc) -> set[Buf]:
 
 def _is_read_often(buf: Buf, group: FusionGroup) -> bool:
     return _reduction_terms(group) >= machine.MIN_TERMS_PER_COPIED_CELL * prod(buf.shape)
+
+
+def _is_gathered(buf: Buf, problem: TilingProblem) -> bool:
+    """Whether vectors along any loop would read the buffer in strides, as in a depthwise convolution whose padding
+    leaves no loop to vectors but that over the channels, which are outermost in memory."""
+    shape = problem.nest_shape()
+    reads = [
+        read for ref, read in zip(problem.reduction_reads, shape.reduction_reads, strict=True) if ref.buf is buf
+    ]
+    vectorizable = [n for n, is_vectorizable in enumerate(shape.vectorizable) if is_vectorizable]
+    return bool(reads and vectorizable) and all(abs(read[n]) > 1 for read in reads for n in vectorizable)
 
 
 def _is_final(buf: Buf, position: int, table: AccessTable) -> bool:

@@ -212,19 +212,27 @@ class _TileBuilder:
         return (*init, *self.reduction_loops(region, reduction, acc, region, term))
 
     def prefetches(self, region: TileRegion, update: Update) -> Body:
-        """Builds prefetches of the panel vectors that a later iteration of the innermost reduction loop reads."""
-        if not self.panels:
+        """Builds prefetches of the vectors of panels that a later iteration of the innermost reduction loop reads, and
+        of the vectors of operands that a later tile reads."""
+        if not self.panels and not self.plan.prefetched:
             return ()
         k, panels = self.plan.reduction_syms[-1], {panel.buf for panel in self.panels}
+        distances = {
+            ref: machine.PANEL_PREFETCH_ITERATIONS * ref.stride(k)
+            for ref in loads(update.value) if ref.buf in panels and ref.stride(region.vector) == 1
+        }  # fmt: skip
+        later = dict(self.plan.prefetched)
         rows = {row.sym: row.first for row in region.rows}
         body: list[Stmt] = []
         for ref in dict.fromkeys(loads(update.value)):
-            if ref.buf not in panels or ref.stride(region.vector) != 1:
+            distance = distances.get(ref, later.get(ref))
+            if distance is None:
                 continue
             for strip, vector in [(part, n) for part in region.strips for n in range(part.vectors)]:
-                values = {**region.values, **rows, region.vector: strip.first + vector * strip.lanes}
+                lane = strip.lanes - 1 if ref in later else 0  # the first line is also the last one of the tile before
+                values = {**region.values, **rows, region.vector: strip.first + vector * strip.lanes + lane}
                 cell = Ref(ref.buf, tuple([index.substitute(values) for index in ref.indices]))
-                body.append(Prefetch(cell, machine.PANEL_PREFETCH_ITERATIONS * ref.stride(k)))
+                body.append(Prefetch(cell, distance))
         return tuple(body)
 
     def vector_over_reduction(self, region: TileRegion, reduction: Reduction, total: Buf) -> Body:

@@ -12,6 +12,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.schedule.plan.candidates import candidate_plans
 from ocannl.opt.schedule.plan.loop_order import order_loops
+from ocannl.opt.schedule.plan.prefetched_operands import with_prefetched_operands
 from ocannl.opt.schedule.plan.register_tiles import TilePlan, best_tile_plan
 from ocannl.opt.schedule.plan.scalar_plans import ScalarPlan, scalar_plan
 
@@ -21,7 +22,10 @@ Plan = ScalarPlan | TilePlan
 def model_plan(group: FusionGroup, capabilities: Capabilities, is_parallel: bool = False) -> Plan:
     """Returns the cost model's plan for the group; `is_parallel` if its outermost loop may run on several threads."""
     tile = best_tile_plan(group, capabilities, is_parallel)
-    return scalar_plan(group) if tile is None else order_loops(group, tile, capabilities.cpu)
+    if tile is None:
+        return scalar_plan(group)
+    cpu = capabilities.cpu
+    return with_prefetched_operands(group, order_loops(group, tile, cpu), cpu)
 
 
 __all__ = ["ScalarPlan", "Plan", "TilePlan", "model_plan", "candidate_plans"]

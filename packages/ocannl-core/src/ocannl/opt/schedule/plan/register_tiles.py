@@ -37,6 +37,8 @@ class TilePlan:
         k_block: Reduction iterations per cache block, along the outermost reduction loop; 0 disables blocking.
         blocked_loops: The number of innermost parallel loops that run inside a cache block.
         strip: A strip-mined loop of `loops`, and its trip count per strip; the strips are the outermost loop.
+        prefetched: Operands of which each tile prefetches the part that a later one reads, with its distance in
+            elements.
     """
 
     loops: tuple[tuple[Sym, int], ...]
@@ -50,6 +52,7 @@ class TilePlan:
     k_block: int = 0
     blocked_loops: int = 1
     strip: tuple[Sym, int] | None = None
+    prefetched: tuple[tuple[Ref, int], ...] = ()
 
     @property
     def outer_syms(self) -> tuple[Sym, ...]:
