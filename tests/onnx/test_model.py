@@ -55,6 +55,23 @@ def test_a_model_is_a_function_of_tensors():
     assert again.dims == (2, 3) and again.params["layer.w"] is y.params["layer.w"]
 
 
+def test_a_model_is_trained_after_it_was_run():
+    model = oc.onnx.load(classifier())
+    model.compile(oc.Context())(X)
+    with oc.no_grad():
+        assert not model(oc.tensor(X)).params
+    loss = (model(oc.tensor(X)) ** 2).mean()
+    assert list(loss.params) == ["layer.w", "layer.b"]
+    ctx = oc.Context()
+    ctx.init(loss)
+    step = ctx.compile(oc.seq(train.grad_update(loss), train.sgd(loss, 0.1)))
+    losses = []
+    for _ in range(5):
+        step()
+        losses.append(float(ctx[loss]))
+    assert losses[-1] < losses[0]
+
+
 def test_a_function_of_arrays_is_compiled_for_each_size():
     function = oc.onnx.load(classifier()).compile(oc.Context(), limit=2)
     for rows in (5, 2, 1, 5):

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 
 import ocannl as oc
+from ocannl.lang.core.context_vars import gradients_enabled
 from ocannl_onnx.element_types import precision_of
 from ocannl_onnx.errors import ModelError, NeedsConstant, UnsupportedModel
 from ocannl_onnx.graph import Model, OnnxGraph, ValueDeclaration
@@ -201,8 +202,13 @@ def _output(name: str, value: Value) -> oc.Tensor:
 
 
 def _parameter(name: str, array: Array) -> oc.Tensor:
+    """A parameter with a gradient, also where the expression that reads it first has none: all expressions share it."""
     content = np.ascontiguousarray(array).reshape(array.shape)
-    parameter = oc.param(label(name), content, b=[], i=[], o=list(array.shape), dtype=str(array.dtype))
+    token = gradients_enabled.set(True)
+    try:
+        parameter = oc.param(label(name), content, b=[], i=[], o=list(array.shape), dtype=str(array.dtype))
+    finally:
+        gradients_enabled.reset(token)
     parameter.node.path = label(name)
     return parameter
 
