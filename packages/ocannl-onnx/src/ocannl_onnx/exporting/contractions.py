@@ -250,7 +250,7 @@ class WindowOperators:
         if 0 in (group, depth, width, prod(sym.extent for sym in batch)):
             return None
         is_matrix_product = all(w.kernel.extent == w.stride == 1 for w in windows)
-        if is_matrix_product and (groups or not batch or self._is_constant(image)):
+        if is_matrix_product and (groups or self._is_constant(image)):
             return None
         x = self._image(image, axes, batch, [*groups, *terms])
         if x is None:

@@ -57,7 +57,7 @@ class Grids:
         """Converts an array between types of storage."""
         if source is target:
             return name
-        array = None if name in self.builder.labels else self.builder.array_of(name)
+        array = None if name.startswith("#parameter") else self.builder.array_of(name)
         if array is not None and source.numpy.kind in "biu" and target.numpy.kind in "biuf":
             return self.builder.constant(array.astype(target.numpy))
         return self.builder.node("Cast", name, to=element_type_of(target), **_wraps(target))
@@ -124,8 +124,13 @@ class Grids:
 
     def expanded(self, grid: Grid, axes: Sequence[Sym]) -> Grid:
         """The grid over `axes`, which include its own."""
+        absent = [sym for sym in axes if sym not in grid.axes]
+        if absent and all(sym.extent == 1 for sym in absent):
+            name = self.transposed(grid, [sym for sym in axes if sym in grid.axes]).name
+            positions = self.builder.integers(*(list(axes).index(sym) for sym in absent))
+            return Grid(self.builder.node("Unsqueeze", name, positions), tuple(axes), grid.kind)
         name = self.aligned(grid, axes)
-        if set(axes) != set(grid.axes):
+        if absent:
             name = self.builder.node("Expand", name, self.builder.integers(*(sym.extent for sym in axes)))
         return Grid(name, tuple(axes), grid.kind)
 

@@ -151,11 +151,33 @@ def _normalization(p: Patterns, node: OnnxNode) -> OnnxNode | None:
     return None
 
 
+def _scaled_by_deviation(p: Patterns, node: OnnxNode) -> OnnxNode | None:
+    """`(x - mean) * (scale / sqrt(variance + epsilon)) + bias`, of the batch, with constant moments."""
+    pair = p.operands(node, lambda value: p.array(value) is not None)
+    product, rank = None if pair is None else p.producer(pair[0], "Mul"), p.rank(node.outputs[0])
+    if pair is None or product is None or rank is None:
+        return None
+    for centered, factor in (product.inputs, product.inputs[::-1]):
+        difference, expanded = p.producer(centered, "Sub"), p.producer(factor, "Unsqueeze")
+        quotient = None if expanded is None else p.producer(expanded.inputs[0], "Div")
+        deviation = None if quotient is None else _deviation(p, quotient.inputs[1])
+        scale = None if quotient is None else p.array(quotient.inputs[0])
+        if difference is None or quotient is None or deviation is None or scale is None or scale.ndim != 1:
+            continue
+        return _batch_normalization(p, difference, deviation, quotient.inputs[0], pair[1], rank)
+    return None
+
+
 def _inverse_deviation(p: Patterns, value: str) -> tuple[str, float] | None:
     """The variance and epsilon of `1 / sqrt(variance + epsilon)`, with any axes of size 1."""
     expanded = p.producer(value, "Unsqueeze")
     inverse = p.producer(value if expanded is None else expanded.inputs[0], "Reciprocal")
-    root = None if inverse is None else p.producer(inverse.inputs[0], "Sqrt")
+    return None if inverse is None else _deviation(p, inverse.inputs[0])
+
+
+def _deviation(p: Patterns, value: str) -> tuple[str, float] | None:
+    """The variance and epsilon of `sqrt(variance + epsilon)`."""
+    root = p.producer(value, "Sqrt")
     total = None if root is None else p.producer(root.inputs[0], "Add")
     pair = None if total is None else p.operands(total, lambda v: p.scalar(v) is not None and p.array(v).ndim == 0)  # type: ignore[union-attr]
     if pair is None:
@@ -168,7 +190,10 @@ def _batch_normalization(
     p: Patterns, difference: OnnxNode, deviation: tuple[str, float], scale: str, bias: str, rank: int
 ) -> OnnxNode | None:
     variance = p.array(deviation[0])
-    vectors = [p.vector(value, rank, 1) for value in (scale, bias, difference.inputs[1])]
+    vectors = [
+        value if n == 0 and _is_vector(p, value) else p.vector(value, rank, 1)
+        for n, value in enumerate((scale, bias, difference.inputs[1]))
+    ]
     if rank < 2 or variance is None or variance.dtype != np.float32 or any(vector is None for vector in vectors):
         return None
     size = variance.size
@@ -176,6 +201,11 @@ def _batch_normalization(
         return None
     inputs = [difference.inputs[0], *(vector for vector in vectors if vector is not None), deviation[0]]
     return OnnxNode("BatchNormalization", inputs, [], {"epsilon": deviation[1]})
+
+
+def _is_vector(p: Patterns, value: str) -> bool:
+    array = p.array(value)
+    return array is not None and array.ndim == 1
 
 
 def _layer_normalization(
@@ -202,7 +232,7 @@ PATTERNS: dict[str, tuple[Pattern, ...]] = {
     "Unsqueeze": (_kept_axes,),
     "Div": (_mean, _average, _softmax),
     "Reciprocal": (_sigmoid,),
-    "Add": (_normalization,),
+    "Add": (_normalization, _scaled_by_deviation),
 }
 """The patterns of a node with this operator, in order."""
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from ocannl.ir import assign as comp
-from ocannl.ir.affine import TRUE, Cond, Sym, bounds_condition
+from ocannl.ir.affine import TRUE, Affine, Cond, Sym, bounds_condition
 from ocannl.ir.assign import Assign, Piece
-from ocannl.ir.loops import AccessMode, Apply, Buf, Cast, Expr, IndexValue, Load, MemorySpace, Ref, When, row_major
+from ocannl.ir.loops import (
+    AccessMode,
+    Apply,
+    Buf,
+    Cast,
+    Const,
+    Expr,
+    IndexValue,
+    Load,
+    MemorySpace,
+    Ref,
+    When,
+    row_major,
+)
 from ocannl.ir.ops import ADD, BY_NAME, MUL, Op, neutral_element
 from ocannl.ir.precision import Precision, bool_, int32, int64
 from ocannl.ir.tnode import TNode
@@ -145,6 +159,7 @@ class _Piece:
     """One iteration space of an assignment: its value, the iterations that count, and the cells that they write."""
 
     def __init__(self, writer: Statements, piece: Piece, lhs: TNode, op: Op | None, kind: Precision) -> None:
+        piece = _with_batch_loop(piece, lhs)
         self.writer, self.piece, self.lhs, self.op, self.kind = writer, piece, lhs, op, kind
         self.grids = writer.grids
         self.indices = piece.indices
@@ -210,11 +225,47 @@ class _Piece:
             if self.summed and self.mask is not None:
                 raise NoForm("several iterations store in a cell, some under a condition")
             return self._masked(self._last(self._value(self.expr)))
-        grid = self._windowed_or_product() if self.mask is None else None
-        if grid is None:
-            grid = self._masked(self._value(self.expr))
-            grid = self._reduced(grid) if self.summed else grid
-        return grid
+        grid = self._selected() if self.mask is None else None
+        if grid is None and self.mask is None:
+            grid = self._windowed_or_product()
+        return self._reduced(self._masked(self._value(self.expr))) if grid is None else grid
+
+    def _selected(self) -> Grid | None:
+        """The value of a sum `where(p == k, e, 0)` over a loop k that p does not depend on: e at k = p; None for other
+        sums."""
+        if self.op is not ADD or not self.summed:
+            return None
+        match self.expr:
+            case Apply(select, (test, chosen, Const(0))) if select.name == "where":
+                test = test.value if isinstance(test, Cast) else test
+                if not isinstance(test, Apply) or test.op.name != "eq":
+                    return None
+            case _:
+                return None
+        sides = [self._value(side) for side in test.args]
+        for position, counter in (sides, sides[::-1]):
+            if len(counter.axes) != 1 or counter.axes[0] not in self.summed or position.kind.is_float:
+                continue
+            (loop,) = counter.axes
+            numbers = self.grids.builder.array_of(counter.name)
+            if loop in position.axes:
+                continue
+            if numbers is not None and np.array_equal(numbers, np.arange(loop.extent)):
+                return self._at(loop, self.grids.converted(position, int64), chosen)
+        return None
+
+    def _at(self, loop: Sym, position: Grid, expr: Expr) -> Grid:
+        """The sum of an expression at one position of a loop, 0 for positions out of range."""
+        array = self.grids.builder.array_of(position.name)
+        mask = None
+        if array is None or array.size == 0 or array.min() < 0 or array.max() >= loop.extent:
+            mask = inside(self.grids, position, 0, loop.hi)
+            position = clipped(self.grids, position, 0, max(0, loop.hi))
+        pointwise = self.writer.pointwise(SymbolValues({**self.scope.computed, loop: position}))
+        grid = pointwise.value(expr)
+        if mask is not None:
+            grid = pointwise.where(mask, grid, pointwise.number(0, grid.kind))
+        return self._reduced(grid, [sym for sym in self.summed if sym is not loop])
 
     def _value(self, expr: Expr) -> Grid:
         return self.writer.pointwise(self.scope).value(expr)
@@ -259,9 +310,13 @@ class _Piece:
         factor = self.grids.constant(np.array(count), (), self.kind)
         return self.grids.elementwise("Mul", [grid, factor], self.kind)
 
-    def _reduced(self, grid: Grid) -> Grid:
-        op, summed = self.op, [sym for sym in self.summed if sym.extent != 1 or sym in grid.axes]
+    def _reduced(self, grid: Grid, loops: Sequence[Sym] | None = None) -> Grid:
+        """The reduction over loops, all by default that write the same cells."""
+        op, loops = self.op, self.summed if loops is None else loops
         assert op is not None
+        summed = [sym for sym in loops if sym.extent != 1 or sym in grid.axes]
+        if not summed:
+            return grid
         absent = [sym for sym in summed if sym not in grid.axes]
         grid = self.grids.expanded(grid, [*absent, *grid.axes]) if absent else grid
         if op.name in ("and", "or"):
@@ -337,6 +392,27 @@ class _Piece:
         if not self.is_computed and not is_injective([self.piece]) and not self.summed:
             raise NoForm("several iterations store in a cell")
         return stores.scattered(base, grid, self.piece.loops, self.indices, self.mask, dims, None, self.scope)
+
+
+def _with_batch_loop(piece: Piece, lhs: TNode) -> Piece:
+    """The piece with a loop of one iteration over the first axis, if this has size 1 in the left-hand side. Operands
+    with such an axis keep it, so that a batch of one image is an image with four axes."""
+    if lhs.dims[:1] != (1,) or piece.indices[0] != Affine():
+        return piece
+    batch = Sym("batch", 0, 0)
+
+    def rewritten(value: comp.Value) -> comp.Value:
+        match value:
+            case comp.Read(node, indices) if node.dims[:1] == (1,) and indices[0] == Affine():
+                return replace(value, indices=(Affine.of(batch), *indices[1:]))
+            case comp.Call(op, args):
+                return comp.Call(op, tuple(map(rewritten, args)))
+            case comp.Convert(inner, precision):
+                return comp.Convert(rewritten(inner), precision)
+        return value
+
+    indices = (Affine.of(batch), *piece.indices[1:])
+    return replace(piece, loops=(batch, *piece.loops), indices=indices, value=rewritten(piece.value))
 
 
 def _loops(expr: Expr, scope: SymbolValues) -> set[Sym]:
