@@ -40,7 +40,7 @@ def cases() -> list[Any]:
 
 
 def run_exported(model: Any, inputs: list[Any]) -> Any:
-    """The outputs of the exported import. Raises: OcannlError where the model is refused, DataError for other inputs."""
+    """The outputs of the exported import. Raises: OcannlError for models and inputs that are refused."""
     if not all(isinstance(array, np.ndarray) and array.dtype.kind in "biuf" for array in inputs):
         raise oc.DataError("an input is no array of numbers that ONNX Runtime takes")
     imported = oc.onnx.load(model)

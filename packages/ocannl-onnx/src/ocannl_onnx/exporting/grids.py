@@ -141,6 +141,15 @@ class Grids:
         return Grid(self.builder.node(operator, *names, **attributes), axes, kind)
 
 
+def where(grids: Grids, condition: Grid, if_true: Grid, if_false: Grid) -> Grid:
+    """One of two grids, cell by cell; runtimes have no such operator on truth values."""
+    if if_true.kind is not bool_:
+        return grids.elementwise("Where", [condition, if_true, if_false], if_true.kind)
+    chosen = grids.elementwise("And", [condition, if_true], bool_)
+    remaining = grids.elementwise("And", [grids.elementwise("Not", [condition], bool_), if_false], bool_)
+    return grids.elementwise("Or", [chosen, remaining], bool_)
+
+
 def _wraps(target: Precision) -> dict[str, int]:
     return {"saturate": 0} if target.name.startswith("float8") else {}
 

@@ -16,7 +16,17 @@ import numpy as np
 
 from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.precision import Precision, bool_, int64
-from ocannl_onnx.exporting.grids import Array, Grid, Grids, carrier, common_axes, reshaped, static_index, transposed
+from ocannl_onnx.exporting.grids import (
+    Array,
+    Grid,
+    Grids,
+    carrier,
+    common_axes,
+    reshaped,
+    static_index,
+    transposed,
+    where,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +126,7 @@ class _ReadWriter:
             name = self._flat(name, shared)
         grid = Grid(name, tuple(self.layout), self.kind)  # type: ignore[arg-type]
         for mask in self.masks:
-            grid = grids.elementwise("Where", [mask, grid, self._outside_number()], self.kind)
+            grid = where(grids, mask, grid, self._outside_number())
         return grid
 
     def _outside_number(self) -> Grid:

@@ -12,7 +12,7 @@ from ocannl.ir.loops import Apply, Cast, Const, Expr, IndexValue, Load, When
 from ocannl.ir.ops import Domain
 from ocannl.ir.precision import Precision, bool_, int32, int64, uint32, uint64
 from ocannl.lower.types import TRUTH
-from ocannl_onnx.exporting.grids import Grid, Grids, NoForm, carrier
+from ocannl_onnx.exporting.grids import Grid, Grids, NoForm, carrier, where
 from ocannl_onnx.exporting.loads import inside
 
 Rule = Callable[["Pointwise", Sequence[Grid], Precision], Grid]
@@ -101,11 +101,7 @@ class Pointwise:
         return self.grids.wrapped(_RULES[name](self, operands, kind))
 
     def where(self, condition: Grid, if_true: Grid, if_false: Grid) -> Grid:
-        if if_true.kind is bool_:
-            chosen = self.op("And", [condition, if_true], bool_)
-            remaining = self.op("And", [self.op("Not", [condition], bool_), if_false], bool_)
-            return self.op("Or", [chosen, remaining], bool_)
-        return self.op("Where", [condition, if_true, if_false], if_true.kind)
+        return where(self.grids, condition, if_true, if_false)
 
     def op(self, operator: str, operands: Sequence[Grid], kind: Precision, **attributes: int) -> Grid:
         return self.grids.elementwise(operator, operands, kind, **attributes)

@@ -163,7 +163,7 @@ class _Piece:
         self.writer, self.piece, self.lhs, self.op, self.kind = writer, piece, lhs, op, kind
         self.grids = writer.grids
         self.indices = piece.indices
-        self.neutral = 0 if op is None else neutral_element(op, kind)
+        self.neutral = 0 if op is None or op.neutral is None else neutral_element(op, kind)
         self.scope, masks = self._scope()
         if not piece.when.is_true:
             masks.append(self._condition(piece.when))
@@ -355,18 +355,30 @@ class _Piece:
         if op is None:
             return self._stored_into(base)
         grid = self.contribution()
-        if self.mask is not None and op.name not in (*SCATTERS, "sub", "and", "or"):
+        if self.mask is not None and self.summed and op.name not in (*SCATTERS, "sub", "and", "or"):
             raise NoForm(f"accumulation by `{op}` under a condition")
-        old = None if self.is_computed else self._cells_of(base)
+        old, written = None if self.is_computed else self._cells_of(base), self._written()
         if old is not None:
-            stored = stores.direct(self._combined(op, old, grid), self.indices, dims)
+            changed = self._combined(op, old, grid)
+            if written is not None and op.name not in SCATTERS:
+                changed = self.writer.pointwise(self.scope).where(written, changed, old)
+            stored = stores.direct(changed, self.indices, dims)
             if stored is not None:
                 return stored
         if op.name == "sub":
             grid, op = self.writer.pointwise(self.scope).apply("neg", [grid]), ADD
         if op.name not in SCATTERS or self.kind is bool_:
             raise NoForm(f"accumulation by `{op}` in computed cells")
-        return stores.scattered(base, grid, self.piece.loops, self.indices, self.mask, dims, op, self.scope)
+        return stores.scattered(base, grid, self.piece.loops, self.indices, written, dims, op, self.scope)
+
+    def _written(self) -> Grid | None:
+        """The cells that are written in an iteration of the summed loops; None if all are."""
+        mask = self.mask
+        summed = [] if mask is None else [sym for sym in self.summed if sym in mask.axes]
+        if mask is None or not summed:
+            return mask
+        count = reduced(self.grids, self.grids.converted(mask, int32), summed, BY_NAME["max"])
+        return self.grids.converted(count, bool_)
 
     def _cells_of(self, base: Stored) -> Grid | None:
         """The old cells, if the indices are all cells in order."""
