@@ -292,10 +292,10 @@ class WindowOperators:
         if x is None:
             return None
         options: dict[str, Any] = {"kernel_shape": kernel, "strides": [w.stride for w in windows]}
-        is_equal = pads[: len(windows)] == pads[len(windows) :]
+        is_equal = len(windows) == 2 and len(set(pads)) == 1
         if any(pads) and is_equal and all(w.reach <= w.size for w in windows):
             options["pads"] = pads
-        elif any(pads):  # the reference evaluator of ONNX fails for unequal padding, and for windows beyond the array
+        elif any(pads):  # the reference evaluator of ONNX computes other padding than that of images incorrectly
             ends = self.builder.integers(0, 0, *pads[: len(windows)], 0, 0, *pads[len(windows) :])
             x = self.builder.node("Pad", x, ends, self.builder.constant(np.float32(image.outside or 0)))
         if op is MAX:
