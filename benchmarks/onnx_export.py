@@ -107,7 +107,7 @@ def main() -> None:
     print(f"{'network':30} {'ocannl ms':>10} {'torch ms':>10} {'ratio':>6}")
     for name, pair in networks().items():
         array_pairs = [(runner, np.ascontiguousarray(array)) for runner, array in pair]
-        times = [[seconds(*each) for each in array_pairs] for _ in range(rounds)]
+        times = [[seconds(*run) for run in array_pairs] for _ in range(rounds)]
         ours, theirs = (min(row[n] for row in times) for n in range(2))
         print(f"{name:30} {1000 * ours:10.2f} {1000 * theirs:10.2f} {ours / theirs:6.2f}")
 

@@ -83,9 +83,9 @@ def test_computations_of_all_types(part: int) -> None:
         arrays = {f"in{n}": np.asarray(a, node.precision.numpy) for n, (node, a) in enumerate(program.arrays.items())}
         arrays |= {f"symbol_{sym.name}": np.array(value, np.int64) for sym, value in program.symbols.items()}
         feeds = {value.name: fed(arrays[value.name]) for value in session.get_inputs()}
-        found = [value.numpy() for value in session.run_with_ort_values(None, feeds)]
+        actual = [value.numpy() for value in session.run_with_ort_values(None, feeds)]
         expected = evaluate(program.code, program.arrays, program.symbols, program.merged)
-        got = dict(zip(outputs, found, strict=True))
+        got = dict(zip(outputs, actual, strict=True))
         assert not difference(expected, got, program.tolerance), seed
         compared += 1
     assert compared > SEEDS // 4

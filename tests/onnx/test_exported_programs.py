@@ -48,8 +48,8 @@ def test_programs_are_computed_by_other_runtimes(seed: int) -> None:
         for declared in model.graph.input
     }
     for runner in (session(model), reference.ReferenceEvaluator(model)):
-        for (name, expected), found in zip(meaning.items(), runner.run(None, feeds), strict=True):
-            assert found.shape == expected.shape, (runner, name)
+        for (name, expected), actual in zip(meaning.items(), runner.run(None, feeds), strict=True):
+            assert actual.shape == expected.shape, (runner, name)
             scale = 1 + np.max(np.abs(expected), initial=0)
-            difference = np.abs(np.asarray(found, float) - expected) / scale
+            difference = np.abs(np.asarray(actual, float) - expected) / scale
             assert np.max(difference, initial=0) < TOLERANCE, (runner, name, str(program))
