@@ -145,7 +145,12 @@ def test_pages_load_nothing_else(training: Training, tmp_path: Path) -> None:
     binary = re.search(r'const WASM = "([^"]*)"', text)
     assert binary is not None
     assert gzip.decompress(base64.b64decode(binary[1]))[:4] == b"\0asm"
-    assert "@" not in re.sub(r"@media", "", text)
+    assert "@" not in text
+    script = re.search(r'<script type="module">(.*)</script>', text, re.DOTALL)
+    assert script is not None
+    (tmp_path / "page.mjs").write_text(script[1])
+    if shutil.which("node"):
+        subprocess.run(["node", "--check", "page.mjs"], cwd=tmp_path, check=True)
 
 
 MACHINES = {"aarch64": 183, "riscv64": 243, "armv7": 40, "thumb": 40}
@@ -182,3 +187,13 @@ def test_the_command_writes_files(tmp_path: Path) -> None:
     assert "int tiny_step(struct tiny *net);" in (tmp_path / "out" / "tiny.h").read_text()
     failed = subprocess.run([*command[:-1], "out/tiny.xyz"], cwd=tmp_path, capture_output=True, text=True)
     assert failed.returncode == 1 and "the form of an export is one of" in failed.stderr
+
+
+@needs_zig
+def test_the_page_of_digits_is_small(tmp_path: Path) -> None:
+    example = Path(__file__).resolve().parents[2] / "examples" / "export_digits.py"
+    result = subprocess.run(
+        [sys.executable, example, "digits.html"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.startswith("digits.html")
+    assert (tmp_path / "digits.html").stat().st_size < 60_000

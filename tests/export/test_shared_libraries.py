@@ -146,7 +146,7 @@ def test_symbols_are_arguments_within_their_ranges(tmp_path: Path) -> None:
 
 def test_values_of_the_context_are_part_of_the_library(training: Training, tmp_path: Path) -> None:
     training.ctx[training.x] = training.data[0]
-    oc.export(training.infer, tmp_path / "model.so", target="native")
+    oc.export(training.infer, tmp_path / "model.so", target="native", inputs=True)
     library = Library(tmp_path / "model.so", "model")
     assert library.init() == 0
     assert library.call("infer") == 0
@@ -167,7 +167,7 @@ def test_random_programs(first: int, tmp_path: Path) -> None:
         routines.append(ctx.compile_comp(case.code.comp, case.code.keep_reasons, f"program_{seed}"))
         cases.append(case)
     try:
-        oc.export(routines, tmp_path / "programs.so", target="native")
+        oc.export(routines, tmp_path / "programs.so", target="native", inputs=True)
     except oc.Unsupported as error:
         pytest.fail(str(error))
     library = Library(tmp_path / "programs.so", "programs")

@@ -32,6 +32,7 @@ def export(
     init: object = None,
     target: str | None = None,
     vectors: bool = True,
+    inputs: bool | None = None,
 ) -> list[Path]:
     """Writes routines, whole training steps included, as a library that needs neither Python nor ocannl.
 
@@ -42,6 +43,7 @@ def export(
     default the name of the file. Several routines of one context share their arrays. With `init`, a tensor or block as
     `Context.init` takes it, the exported `init(seed)` draws new parameters; otherwise it restores the values that the
     context holds, which become part of the library. `target` is an instruction set; `vectors=False` writes ISO C99.
+    Inputs start at zero, or with `inputs=True`, the default for pages, at their values in the context.
 
     Returns the paths of the files. Raises: ArgumentError, ExportError for routines that call Python's libraries,
     UninitializedError.
@@ -64,7 +66,8 @@ def export(
         chosen = native_target()
     else:
         chosen = None if target is None else TARGETS[target]
-    request = Request(tuple(listed), name or identifier(stem), init, chosen, vectors)
+    has_inputs = form == "html" if inputs is None else inputs
+    request = Request(tuple(listed), name or identifier(stem), init, chosen, vectors, has_inputs)
     return _written(folder, WRITERS[form](request))
 
 

@@ -22,7 +22,7 @@ from ocannl.runtime.routine import Routine
 from ocannl.runtime.routine_parts import compile_routines
 from ocannl_backend_c.dialect import DIALECT
 from ocannl_export.errors import ExportError
-from ocannl_export.initial_values import Embedded, Initial, initial_value
+from ocannl_export.initial_values import Embedded, Initial, Zeros, initial_value
 from ocannl_export.programs import arguments, program_for
 from ocannl_export.targets import InstructionSet
 
@@ -132,8 +132,11 @@ def describe(
     targets: Iterable[InstructionSet],
     init: object = None,
     cpu: Cpu = COMMON_CPU,
+    *,
+    inputs: bool = False,
 ) -> Library:
-    """Describes routines of one context; `init` is what `Context.init` takes.
+    """Describes routines of one context; `init` is what `Context.init` takes. Placeholders start at zero, or with
+    `inputs` at their values in the context.
 
     Raises: ArgumentError, ExportError, UninitializedError.
     """
@@ -157,7 +160,7 @@ def describe(
         target: tuple(program_for(program, function.name, target, cpu) for function, program in functions)
         for target in targets
     }
-    fields = _fields(routines, [proc for procs in programs.values() for proc in procs], ctx, init is not None)
+    fields = _fields(routines, [proc for procs in programs.values() for proc in procs], ctx, init is not None, inputs)
     workspace = max((proc.arena for procs in programs.values() for proc in procs), default=0)
     listed = tuple(function for function, _ in functions if function is not initializing)
     return Library(name, fields, listed, programs, initializing, workspace)
@@ -187,7 +190,7 @@ def _init_code(init: object) -> object:
 
 
 def _fields(
-    routines: Sequence[Routine], procs: Sequence[Proc], ctx: Context, is_fresh: bool
+    routines: Sequence[Routine], procs: Sequence[Proc], ctx: Context, is_fresh: bool, inputs: bool
 ) -> tuple[Field, ...]:
     written: dict[TNode, bool] = {}
     for proc in procs:
@@ -197,10 +200,8 @@ def _fields(
     names = Namer(reserved(DIALECT) | {WORKSPACE, "net", "seed", "struct"})
     fields, offset = [], 0
     for node, is_written in sorted(written.items(), key=lambda item: item[0].id):
-        initial = initial_value(node, ctx, is_fresh)
-        kind = KINDS[node.role]
-        if kind == "input" and is_written:
-            kind = "state"
+        kind = "state" if node.role is Role.PLACEHOLDER and is_written else KINDS[node.role]
+        initial = Zeros() if kind == "input" and not inputs else initial_value(node, ctx, is_fresh)
         field = Field(names(node.path or node.label), node, kind, initial, entries.get(node))
         is_constant = node.role is Role.DATA and not is_written and isinstance(initial, Embedded)
         if not is_constant:

@@ -16,13 +16,15 @@ Files = Mapping[str, str | bytes]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Routines and how they are exported. `target` is None for the default of a form."""
+    """Routines and how they are exported. `target` is None for the default of a form; with `inputs`, the values of
+    placeholders in the context are initial values."""
 
     routines: tuple[Routine, ...]
     name: str
     init: object
     target: InstructionSet | None
     vectors: bool
+    inputs: bool
 
     def library(self, targets: Iterable[InstructionSet], cpu: Cpu = COMMON_CPU) -> Library:
-        return describe(self.routines, self.name, targets, self.init, cpu)
+        return describe(self.routines, self.name, targets, self.init, cpu, inputs=self.inputs)
