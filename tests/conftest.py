@@ -11,6 +11,7 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ocannl.base import disk_cache, settings_files
 from ocannl.ir.tnode import reset_ids
 
 QUICK_CASES = 1  # of each parametrized test
@@ -26,6 +27,12 @@ settings.register_profile(
     "fuzz", deadline=None, max_examples=2000, print_blob=True, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_runtest_setup() -> None:
+    """Lets every test log the warnings that a process logs once."""
+    disk_cache._warned.clear()
+    settings_files._warned.clear()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -61,7 +61,7 @@ def test_what_is_merged_is_added(contexts):
 def test_a_consumer_is_refused_before_there_is_a_transfer(contexts):
     sender, receiver = contexts(2)
     x, y = (oc.placeholder(name, o=[2]) for name in "xy")
-    receiver[x] = sender[x] = [1, 2]
+    receiver[x] = sender[x] = sender[y] = [1, 2]
     with pytest.raises(oc.MergeBufferError, match=r"merge buffer of `x`.*oc\.transfer\(x, src=\.\.\., dst=\.\.\.\)"):
         receiver.compile(add_merged(x))
     oc.transfer(y, src=sender, dst=receiver)  # of another node
@@ -103,10 +103,19 @@ def test_a_merge_buffer_is_an_operand_like_any_other(contexts):
 
 def test_a_transfer_of_what_nobody_wrote_is_refused(contexts):
     sender, receiver = contexts(2)
-    x = oc.placeholder("x", o=[2])
-    copy = oc.transfer(x, src=sender, dst=receiver)
+    x, y = oc.placeholder("x", o=[2]), oc.placeholder("y", o=[2])
+    with pytest.raises(oc.UninitializedError, match="`x` is not in the source of this transfer: it was never set"):
+        oc.transfer(x, src=sender, dst=receiver)
+    with oc.cd("later") as code:
+        x[...] = y + 1
+    later = sender.compile(code)
+    copy = oc.transfer(x, src=sender, dst=receiver, into="node")
     with pytest.raises(oc.UninitializedError, match="`x` holds no value in this context: it was never set"):
         copy()
+    sender[y] = 1
+    later()
+    copy()
+    assert receiver[x].tolist() == [2, 2]
 
 
 def test_constant_data_travels_without_being_asked_for(contexts):
@@ -198,7 +207,7 @@ def test_setting_a_node_waits_for_its_readers(backend):
     sender, receiver = (oc.Context(backend, device=n, queue="threaded") for n in range(2))
     x, grow = slow("y", 300, k=10)
     z = oc.placeholder("x", o=[500, 500])
-    receiver[x] = 0
+    receiver[x] = sender[z] = 0
     busy = receiver.compile(grow)
     copy = oc.transfer(z, src=sender, dst=receiver, into="node")
     for n in range(10):
@@ -284,8 +293,8 @@ def test_whoever_finds_a_broken_queue_everything_that_waited_in_it_is_uninitiali
     ctx.queue.submit(lambda: go.wait() and None)
     ctx.queue.submit(lambda: 1 / 0)
     run()
-    copy = oc.transfer(y, src=second, dst=ctx, into="node")
     second[y] = 7
+    copy = oc.transfer(y, src=second, dst=ctx, into="node")
     go.set()
     time.sleep(0.05)  # now it is broken, and nobody knows
     actions = {"set": lambda: ctx.set(y.value, 5), "call": run, "transfer": copy, "read": lambda: ctx[z]}

@@ -26,7 +26,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def script(tmp_path):
     """Runs a script of this folder with a cache of its own; gives the JSON in its last line."""
 
-    def run(name: str, *arguments: object) -> dict:
+    def run(name: str, *arguments: object, limit_seconds: float = 300) -> dict:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("OCANNL_")}
         environment |= {
             "OCANNL_CACHE_DIR": str(tmp_path / "cache"),
@@ -34,7 +34,7 @@ def script(tmp_path):
             "PYTHONWARNINGS": "ignore::DeprecationWarning",  # of forks
         }
         command = [sys.executable, str(FOLDER / name), *map(str, arguments)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit_seconds)
         print(done.stdout)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-4000:]}"
         return json.loads(done.stdout.splitlines()[-1])

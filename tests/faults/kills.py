@@ -22,11 +22,11 @@ from programs import Warnings, check
 
 import ocannl as oc
 from ocannl.base import disk_cache
+from ocannl.base.private_folder import TEMPORARY, open_private_folder
 from ocannl.runtime import compile_cache
 
 BACKEND, RUNS, SEED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 FOLDER = Path(os.environ["OCANNL_CACHE_DIR"])
-TEMPORARY = ".new-"
 
 
 def work(n: int, rounds: int) -> None:
@@ -88,12 +88,15 @@ def killed(n: int, delay_seconds: float) -> int:
 def left_behind() -> Counter[str]:
     """What lies in the cache: whole records, and temporary files of writers that are gone."""
     tally: Counter[str] = Counter()
-    for path in (FOLDER / "code").glob("*/*"):
-        if path.name.startswith(TEMPORARY):
-            tally["temporary"] += 1
-        else:
-            disk_cache._read_verified(path, path.name.partition(".")[0])
-            tally["records"] += 1
+    with open_private_folder(FOLDER, "code") as records:
+        for shard in records.names():
+            with records.subfolder(shard) as folder:
+                for name in folder.names():
+                    if name.startswith(TEMPORARY):
+                        tally["temporary"] += 1
+                    else:
+                        disk_cache.read_verified(folder, name, name.partition(".")[0])
+                        tally["records"] += 1
     return tally
 
 

@@ -123,6 +123,7 @@ def calm() -> int:
     context = oc.Context(BACKEND)
     for _ in range(2):
         warnings = Warnings()
+        disk_cache._warned.clear()
         compile_cache.clear()
         for n in range(PROGRAMS):
             check(n, context)

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -43,32 +42,33 @@ def records(folder):
     return [path for path in (folder / "code").glob("*/*") if path.is_file()]
 
 
-FAILING = [(os, "mkdir"), (tempfile, "mkstemp"), (os, "replace"), (os, "fsync"), (os, "scandir"), (os, "listdir"),
-           (os, "lstat"), (Path, "read_bytes"), (os, "utime"), (os, "unlink")]  # fmt: skip
+FAILING = ["mkdir", "open", "replace", "fsync", "fstat", "scandir", "listdir", "utime", "unlink"]
 ERRORS = ["EACCES", "EROFS", "ENOSPC", "EIO", "EMFILE", "ESTALE", "ENOENT", "EDQUOT"]
 
 
-@pytest.mark.parametrize("where", FAILING, ids=lambda w: f"{w[0].__name__}.{w[1]}")
+@pytest.mark.parametrize("call", FAILING)
 @pytest.mark.parametrize("kept", [False, True], ids=["empty", "kept"])
-def test_disk_error_is_a_miss(compiled, folder, monkeypatch, where, kept):
+def test_disk_error_is_a_miss(compiled, folder, monkeypatch, call, kept):
     if kept:
         compiles(compiled)
     for name in ERRORS:
         with monkeypatch.context() as patch:
-            patch.setattr(*where, refusal(*where, folder, getattr(errno, name)))
+            patch.setattr(os, call, refusal(call, folder, getattr(errno, name)))
             compiles(compiled)
     compiles(compiled)
     assert records(folder)
 
 
-def refusal(module, name, folder, number):
-    """The function, which refuses what lies in the folder."""
-    real = getattr(module, name)
+def refusal(call, folder, number):
+    """The function of `os`, which refuses what is in the folder."""
+    real = getattr(os, call)
+
+    def path(place):
+        return os.readlink(f"/proc/self/fd/{place}") if isinstance(place, int) else str(place)
 
     def refuse(*arguments, **named):
-        requested = arguments[0] if arguments else named.get("dir")
-        is_descriptor = isinstance(requested, int)
-        requested = os.readlink(f"/proc/self/fd/{requested}") if is_descriptor else str(named.get("dir") or requested)
+        outer = named.get("dir_fd", named.get("src_dir_fd"))
+        requested = path(arguments[0]) if outer is None else os.path.join(path(outer), arguments[0])
         if requested.startswith(str(folder)):
             raise OSError(number, os.strerror(number), requested)
         return real(*arguments, **named)
@@ -85,7 +85,7 @@ def test_folder_deleted_during_use(compiled, folder):
 
 def test_the_folder_is_a_link(compiled, folder, tmp_path, caplog):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     (folder / "code").symlink_to(tmp_path / "elsewhere")
     compiles(compiled)
     assert "is a link" in caplog.text and not any((tmp_path / "elsewhere").iterdir())

@@ -1,12 +1,14 @@
 """What a child of a fork finds when other threads were in the middle of something."""
 
 import gc
+import importlib
 import os
+import signal
 import threading
 
 import pytest
 
-from ocannl.base.forks import after_fork_in_child, import_lock, replace_after_fork
+from ocannl.base.forks import after_fork_in_child, hold_during_fork, import_lock, replace_after_fork
 from ocannl.base.gc_pause import gc_paused
 
 pytestmark = [
@@ -120,3 +122,43 @@ def test_holder_of_import_lock_can_fork():
         assert in_child(lambda: True)
     assert import_lock.acquire(blocking=False)
     import_lock.release()
+
+
+def test_locks_added_while_a_fork_waits_are_not_released():
+    """As by the import of llvmlite in another thread."""
+    added, thread_leave = [], meanwhile(import_lock)
+    thread, leave = thread_leave
+
+    def add():
+        hold_during_fork(lambda: added.append("acquired"), lambda: added.append("released"))
+        leave.set()
+
+    timer = threading.Timer(0.2, add)
+    timer.start()
+    assert in_child(lambda: added == ["acquired", "released"])
+    thread.join()
+    assert added == ["acquired", "released"]
+
+
+def test_fork_waits_for_imports_of_other_threads(tmp_path, monkeypatch):
+    (tmp_path / "slowly_imported.py").write_text("import time; time.sleep(0.5)")
+    monkeypatch.syspath_prepend(tmp_path)
+    thread = threading.Thread(target=importlib.import_module, args=("slowly_imported",))
+    thread.start()
+    while "slowly_imported" not in importlib._bootstrap._module_locks:
+        pass
+
+    def imports_at_once():
+        signal.alarm(20)
+        return importlib.import_module("slowly_imported") is not None
+
+    assert in_child(imports_at_once)
+    thread.join()
+
+
+def test_fork_during_an_import_of_its_own(tmp_path, monkeypatch):
+    (tmp_path / "forking.py").write_text(
+        "import os\npid = os.fork()\nif not pid: os._exit(0)\nstatus = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert importlib.import_module("forking").status == 0

@@ -24,7 +24,6 @@ def folder(monkeypatch, tmp_path, warnings):
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / "config"))
-    monkeypatch.setattr(settings_files, "_warned", set())
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -188,10 +188,14 @@ def run(argv: Sequence[str], folder: Path, text: str | None = None) -> tuple[int
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    if hasattr(os, "killpg"):
-        os.killpg(process.pid, signal.SIGKILL)  # the process leads its own session
-    else:
-        process.kill()
+    """Kills a process with its descendants, unless it has ended: its number may belong to another process then. An
+    interrupted `communicate` waits for the process for a moment, so that it may have ended in the meantime."""
+    if process.poll() is None:
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):  # it is ending
+                os.killpg(process.pid, signal.SIGKILL)  # the process leads its own session
+        else:
+            process.kill()
     process.communicate()
 
 

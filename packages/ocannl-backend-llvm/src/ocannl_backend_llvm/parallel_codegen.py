@@ -116,12 +116,15 @@ class _ModuleCompiler:
         host()  # initializes LLVM
         self._text = text
         self._object_buffer: Any = None
-        # Closed in reverse order; the cyclic GC might free a context before its module.
+        # Closed in reverse order.
         self._resources = ExitStack()
         enter_context = self._resources.enter_context
         try:
             self._machine = enter_context(machine(target))
-            self._module = enter_context(llvm.parse_assembly(text, enter_context(llvm.create_context())))
+            context: Any = llvm.create_context()
+            context._owned = True  # after an interrupt, the cyclic GC could dispose of the context before its module
+            self._resources.callback(_dispose, context)
+            self._module = enter_context(llvm.parse_assembly(text, context))
             self._errors = enter_context(ffi.OutputString())
             self._module.verify()
             with ExitStack() as scope:
@@ -132,6 +135,9 @@ class _ModuleCompiler:
                 passes.run(self._module, builder)
         except RuntimeError as error:
             self._raise_rejected(error)
+        except BaseException:  # an interrupt
+            self.close()
+            raise
 
     def emit(self) -> None:
         """Emits object code; may run on any thread, concurrently with other modules."""
@@ -161,6 +167,11 @@ class _ModuleCompiler:
         self.close()
         path = save_source(self._text, "llvm", ".ll")
         raise CompileError(f"LLVM rejected generated code, kept in {path}: {message}") from None
+
+
+def _dispose(context: Any) -> None:
+    context._owned = False
+    context.close()
 
 
 @cache

@@ -312,7 +312,7 @@ class ThreadedStreamQueue:
         """Waits for all work. An exception during the wait, such as an interrupt, cancels queued work."""
         event = self.record()
         try:
-            event.done.wait()
+            event.wait()
         except BaseException:
             self._work_queue.cancel()
             raise

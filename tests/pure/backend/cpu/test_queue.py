@@ -121,7 +121,7 @@ def test_interrupt_cancels_work(queue, monkeypatch):
 
     queue.submit(long)
     queue.submit(seen.append, 1)
-    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    monkeypatch.setattr(QueueEvent, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         queue.synchronize()
     monkeypatch.undo()

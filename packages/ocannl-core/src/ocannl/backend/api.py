@@ -147,6 +147,15 @@ class SupportsDlpack(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsCancellation(Protocol):
+    """A queue whose work can be cancelled by any thread."""
+
+    def cancel(self) -> None:
+        """Drops pending work, and stops running work as soon as possible; the queue can be used afterwards."""
+        ...
+
+
 class Device(Protocol):
     """A device: memory, and queues of work that accesses it."""
 

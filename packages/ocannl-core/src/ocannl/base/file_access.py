@@ -6,6 +6,7 @@ the user.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from functools import lru_cache
@@ -51,7 +52,7 @@ def require_regular(path: str | Path, status: os.stat_result) -> None:
 
 def foreign_owner(status: os.stat_result) -> str | None:
     """Returns a description of the owner if this is neither the user nor root; else None."""
-    if not hasattr(os, "geteuid") or status.st_uid in (os.geteuid(), 0):
+    if not hasattr(os, "geteuid") or status.st_uid == os.geteuid() or _is_root(status.st_uid):
         return None
     return f"belongs to another user ({_user_name(status.st_uid)})"
 
@@ -74,18 +75,29 @@ def foreign_writers(status: os.stat_result) -> str | None:
 
 
 def require_unchangeable_path(path: Path) -> None:
-    """Raises `PermissionError` if other users can replace an existing file or folder, or one that it is in."""
-    for ancestor in dict.fromkeys((*_upwards(path.absolute()), *_upwards(path.resolve()))):
+    """Raises `PermissionError` if users besides the user and root can replace a file or folder, or one that it is in.
+    Links count as files; what they lead to is not examined."""
+    for ancestor in (path.absolute(), *path.absolute().parents):
         try:
             status = os.lstat(ancestor)
         except FileNotFoundError:
             continue
         if problem := foreign_writers(status):
-            raise PermissionError(0, problem, str(ancestor))
+            raise PermissionError(errno.EPERM, f"{problem}, who could replace what is in it", str(ancestor))
 
 
-def _upwards(path: Path) -> tuple[Path, ...]:
-    return (path, *path.parents)
+@lru_cache(maxsize=64)
+def _is_root(uid: int) -> bool:
+    """Whether this is root, or stands for root in a container (user namespace) that has no number for root."""
+    if uid == 0:
+        return True
+    try:
+        if uid != int(Path("/proc/sys/kernel/overflowuid").read_text("ascii")):
+            return False
+        lines = Path("/proc/self/uid_map").read_text("ascii").splitlines()
+        return all(int(line.split()[0]) > 0 for line in lines)
+    except (OSError, ValueError, IndexError):
+        return False
 
 
 @lru_cache(maxsize=64)

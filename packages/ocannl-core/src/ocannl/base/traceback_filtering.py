@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from ocannl.base.annotations import misfit
 from ocannl.base.config import TRACEBACK
 from ocannl.base.errors import ArgumentError, OcannlError
+from ocannl.base.interrupts import repair
 from ocannl.base.spelling import MISFITS, keyword_answer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,6 +42,9 @@ def public(function: F) -> F:
                 raise
             cause = error if TRACEBACK.get() == "full" else None
             raise ArgumentError(problem) from cause
+        except KeyboardInterrupt:
+            repair()
+            raise
 
     return cast("F", call)
 

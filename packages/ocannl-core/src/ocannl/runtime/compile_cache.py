@@ -11,7 +11,7 @@ from typing import Any
 
 from ocannl.backend.api import Backend, CompiledCode
 from ocannl.backend.returned_values import blob_of, restore_code
-from ocannl.base.disk_cache import Record, open_cache
+from ocannl.base.disk_cache import Cache, Record, open_cache
 from ocannl.base.errors import CompileError
 from ocannl.base.forks import after_fork_in_child, replace_after_fork
 from ocannl.base.log import logger
@@ -98,7 +98,7 @@ def lookup(key: str, canon: Canonical, name: str, backend: Backend) -> Program |
     if cached is not None:
         _log.debug("`%s` for %s was compiled by this process before", name, backend.name)
         return _restore_program(*cached, canon, name, backend)
-    cache = open_cache()
+    cache = _open_cache()
     record = cache.load(key) if cache else None
     if record is None:
         where = "is not on disk" if cache else "may not be on disk: the setting `cache` is off"
@@ -123,9 +123,14 @@ def insert(key: str, canon: Canonical, program: Program, backend: Backend) -> No
     header = _header(canon, program)
     _insert_in_memory(key, header, program.code)
     blob = blob_of(backend, program.code)
-    cache = None if blob is None else open_cache()
+    cache = None if blob is None else _open_cache()
     if cache is not None and blob is not None:
         cache.store(key, Record(dict(header), blob))
+
+
+def _open_cache() -> Cache | None:
+    """Opens the disk cache: code of other versions of the compiler is evicted first."""
+    return open_cache(generation=source_fingerprint.package_fingerprint("ocannl")[:12])
 
 
 def clear() -> None:

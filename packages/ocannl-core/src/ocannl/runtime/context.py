@@ -16,7 +16,7 @@ from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from ocannl.backend.api import CompiledCode, Entry, SupportsDlpack
+from ocannl.backend.api import CompiledCode, Entry, SupportsCancellation, SupportsDlpack
 from ocannl.backend.cpu.device import cores
 from ocannl.backend.registry import resolve
 from ocannl.backend.returned_values import device_count, link_program, open_device
@@ -264,6 +264,12 @@ class Context:
                 raise UninitializedError(f"`{node.label}` holds no value in this context: {self._remedy(node)}")
         return self.arrays[node]
 
+    def require_array(self, node: TNode) -> None:
+        """Raises `UninitializedError` if the node has no array here, and cannot start by itself."""
+        if node not in self.arrays and not _starts_by_itself(node):
+            self.refuse_closed()
+            raise UninitializedError(f"`{node.label}` is not in the source of this transfer: {self._remedy(node)}")
+
     def share(self, tensor: object) -> object:
         """Exports the array without copying, through DLPack: `torch.from_dlpack(ctx.share(x))`.
 
@@ -321,8 +327,11 @@ class Context:
         """The current memory usage of this context."""
         return self.arrays.usage()
 
-    def close(self) -> None:
-        """Waits for pending work and frees all memory; the context cannot be used afterwards."""
+    def close(self, *, cancel: bool = False) -> None:
+        """Waits for pending work and frees all memory; the context cannot be used afterwards. With `cancel`, pending
+        work is dropped and running work is stopped, as far as the backend can; this may be called by any thread."""
+        if cancel and isinstance(self.queue, SupportsCancellation):
+            self.queue.cancel()  # before the lock, which a waiting thread holds
         with self.lock:
             if self._closed:
                 return

@@ -21,9 +21,10 @@ from typing import Any
 from ocannl.backend.api import Backend
 from ocannl.backend.discovery import core_version
 from ocannl.base import config
-from ocannl.base.config import CACHE, CACHE_DIR, user_cache_folder
-from ocannl.base.disk_cache import require_private, write_atomically
+from ocannl.base.config import CACHE
+from ocannl.base.disk_cache import cache_root
 from ocannl.base.plugins import exception_summary
+from ocannl.base.private_folder import PrivateFolder, open_private_folder
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.cpu import cpu_from_tree
 from ocannl.ir.loops import Proc
@@ -112,34 +113,29 @@ def write(text: str) -> Path:
     data = text.encode()
     name = f"ocannl-defect-{sha256(data).hexdigest()[:16]}.json"
     reasons: list[OSError] = []
-    for folder in _folders():
+    for location in _locations():
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            require_private(folder)
-            write_atomically(folder / name, data)  # with mode 0600
+            with open_private_folder(*location, create=True) as folder:
+                folder.write(name, data)
+                _remove_oldest(folder)
+                return folder.path / name
         except OSError as error:
             reasons.append(error)
-        else:
-            _remove_oldest(folder)
-            return folder / name
     raise reasons[-1]
 
 
-def _folders() -> Iterator[Path]:
+def _locations() -> Iterator[tuple[Path, str]]:
     if CACHE.get():
-        yield (CACHE_DIR.get() or user_cache_folder()) / "defects"
+        yield cache_root(), "defects"
     user = os.geteuid() if hasattr(os, "geteuid") else "user"
-    yield Path(tempfile.gettempdir()) / f"ocannl-defects-{user}"
+    yield Path(tempfile.gettempdir()), f"ocannl-defects-{user}"
 
 
-def _remove_oldest(folder: Path) -> None:
-    files: list[tuple[int, str]] = []
-    for entry in os.scandir(folder):
+def _remove_oldest(folder: PrivateFolder) -> None:
+    files = sorted((status.st_mtime_ns, name) for name, status in folder.entries())
+    for _, name in files[:-MAX_FILES]:
         with suppress(OSError):
-            files.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.path))
-    for _, path in sorted(files)[:-MAX_FILES]:
-        with suppress(OSError):
-            os.unlink(path)
+            folder.remove(name)
 
 
 def read(path: Path) -> Reproducer:

@@ -13,6 +13,7 @@ from time import perf_counter_ns
 
 from ocannl.base.errors import CodeError
 from ocannl.base.log import logger
+from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.runtime.context import Context, node_of
 from ocannl.runtime.device_arrays import Resident
@@ -22,6 +23,7 @@ from ocannl.runtime.program import Stages
 _log = logger("runtime.transfer")
 
 
+@public_class()
 class Transfer:
     """A copy of a node between contexts, created by `transfer` and executed by each call."""
 
@@ -32,8 +34,10 @@ class Transfer:
         self._source = source
         self._destination = destination
         self._merges = merges
-        with destination.lock:
+        first, second = sorted((source, destination), key=id)  # a global order prevents deadlock
+        with first.lock, second.lock:
             destination.refuse_closed()
+            source.require_array(node)
             if merges:
                 self._target: Resident = destination.arrays.merge_buffer(node)
             else:
@@ -127,7 +131,8 @@ class Transfer:
 
 def transfer(node: object, src: Context, dst: Context, into: str = "merge") -> Transfer:
     """Creates a routine that copies a node from context `src` to context `dst`, into the node or into its merge buffer.
-    Code reads the latter as `node.merge`; it can be compiled in `dst` after the transfer has been created.
+    Code reads the latter as `node.merge`; it can be compiled in `dst` after the transfer has been created. Raises
+    `UninitializedError` if nothing in `src` has set the node or can compute it.
 
     The contexts may use different devices and backends.
     """

@@ -180,11 +180,15 @@ class ThreadedQueue(CpuQueue):
         if not event.is_done():
             self._work_queue.put(lambda: _await(event, needed))
 
+    def cancel(self) -> None:
+        """Drops pending work, and stops running work at its next poll."""
+        self._work_queue.cancel()
+
     def synchronize(self) -> None:
         """Waits for all work; an exception, such as an interrupt, cancels running work and drops pending work."""
         try:
             self._work_queue.put(point := QueueEvent())
-            point.done.wait()
+            point.wait()
         except BaseException:
             self._work_queue.cancel()
             raise

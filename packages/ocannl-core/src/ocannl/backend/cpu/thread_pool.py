@@ -11,12 +11,14 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from ocannl.backend.cpu.device import cores
 from ocannl.backend.cpu.stack_threads import start_thread
+from ocannl.base.errors import BackendError
 from ocannl.base.forks import after_fork_in_child, replace_after_fork
 
 PRIVATE_BYTES = 1024
@@ -67,21 +69,45 @@ def thread_pool(size: int, provide: Callable[[], ThreadPoolCode]) -> int:
             _pool.parallel_for = _code.parallel_for
             _call_with_pool(_code.init)
             atexit.register(_shut_down)
-        worker_main = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(_code.worker_main)
-        while _pool.size < size:
-            arguments = (ctypes.addressof(_pool), _pool.size)
-            name = f"ocannl worker {_pool.size}"
-            work = partial(_work, worker_main, current_core(), *arguments)
-            thread = threading.Thread(target=work, name=name, daemon=True)
-            start_thread(thread)
-            _threads.append(thread)
-            _pool.size += 1
+        if _pool.size < size:
+            _start_workers(range(_pool.size, size), _code.worker_main)
+            _pool.size = size
         return ctypes.addressof(_pool)
 
 
-def _work(worker_main: Callable[[int, int], None], callers_core: int | None, pool: int, number: int) -> None:
+def _start_workers(numbers: range, address: int) -> None:
+    """Starts workers; if any cannot be started, none is left. Raises `BackendError`."""
+    worker_main = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address)
+    all_started: Future[bool] = Future()
+    threads: list[threading.Thread] = []
+    try:
+        for number in numbers:
+            work = partial(_work, all_started, worker_main, current_core(), ctypes.addressof(_pool), number)
+            thread = threading.Thread(target=work, name=f"ocannl worker {number}", daemon=True)
+            start_thread(thread)
+            threads.append(thread)
+    except BaseException as error:
+        all_started.set_result(False)
+        if isinstance(error, RuntimeError):
+            raise BackendError(
+                f"{len(threads)} of {len(numbers)} threads could be started: {error}; decrease the setting `threads`"
+            ) from None
+        raise
+    _threads.extend(threads)
+    all_started.set_result(True)
+
+
+def _work(
+    all_started: Future[bool],
+    worker_main: Callable[[int, int], None],
+    callers_core: int | None,
+    pool: int,
+    number: int,
+) -> None:
     """The main function of a worker, which runs on any core but that of the thread that has started it. On a busy
     machine the system would otherwise wake it on the core of the caller, where both take turns."""
+    if not all_started.result():
+        return
     if callers_core is not None and number < cores():
         with suppress(OSError):
             os.sched_setaffinity(0, os.sched_getaffinity(0) - {callers_core})

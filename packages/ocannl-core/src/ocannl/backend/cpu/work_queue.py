@@ -1,9 +1,15 @@
-"""A FIFO work queue with a worker thread, the common part of all asynchronous queues."""
+"""A FIFO work queue with a worker thread, the common part of all asynchronous queues.
+
+An interrupt (Ctrl-C) may stop the main thread between any two instructions of Python. It therefore acquires locks of
+the interpreter only, whose `with` statements are safe; `threading.Event` and the `with` statement of
+`threading.Condition` are not.
+"""
 
 from __future__ import annotations
 
 import atexit
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -14,6 +20,7 @@ from ocannl.base.errors import BackendError
 from ocannl.base.forks import after_fork_in_child
 
 MAX_PENDING = 4096  # submitting more work blocks
+POLL_SECONDS = 0.0005
 Work = Callable[[], object]
 
 
@@ -26,24 +33,31 @@ class Cancellable(Protocol):
 class QueueEvent:
     """Implements `Event`: completes when the worker thread has reached it and executed `reach`."""
 
-    __slots__ = ("done", "error")
+    __slots__ = ("_pending", "error")
 
     def __init__(self) -> None:
-        self.done = threading.Event()
+        self._pending = threading.Lock()  # held until the event completes
+        self._pending.acquire()
         self.error: BaseException | None = None
 
     def reach(self) -> None:
         pass
 
-    def fail(self, error: BaseException) -> None:
+    def complete(self, error: BaseException | None = None) -> None:
+        """Completes the event, with an error or not; called once."""
         self.error = error
-        self.done.set()
+        self._pending.release()
 
     def is_done(self) -> bool:
-        return self.done.is_set() and self.error is None
+        return not self._pending.locked() and self.error is None
+
+    def wait(self) -> None:
+        """Waits until the event has completed."""
+        with self._pending:
+            pass
 
     def synchronize(self) -> None:
-        self.done.wait()
+        self.wait()
         if self.error is not None:
             raise BackendError(f"a dependency of this work failed: {self.error}") from self.error
 
@@ -57,7 +71,8 @@ class WorkQueue:
         _queues.add(self)
 
     def _reset(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)  # the worker thread waits for it
         self._waiting: deque[Work | QueueEvent] = deque()
         self._thread: threading.Thread | None = None
         self._broken: BaseException | None = None
@@ -65,20 +80,31 @@ class WorkQueue:
         self._ended = False
 
     def put(self, item: Work | QueueEvent) -> None:
-        """Appends an item; raises if earlier work has failed, unless the item is an event."""
-        with self._changed:
+        """Appends an item; raises if earlier work has failed, unless the item is an event. Raises `BackendError` if the
+        worker thread cannot be started."""
+        while len(self._waiting) >= MAX_PENDING:
+            time.sleep(POLL_SECONDS)
+        with self._lock:
             if not isinstance(item, QueueEvent):
                 self._raise_broken()
-            while len(self._waiting) >= MAX_PENDING:
-                self._changed.wait()
-            self._waiting.append(item)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="ocannl queue", daemon=True)
-                start_thread(self._thread)
-            self._changed.notify_all()
+                self._start()
+            self._waiting.append(item)
+            self._changed.notify()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._work, name="ocannl queue", daemon=True)
+        self._thread = thread
+        try:
+            start_thread(thread)
+        except BaseException as error:
+            self._thread = None  # if the thread runs nevertheless, after an interrupt, it ends at once
+            if isinstance(error, RuntimeError):
+                raise BackendError(f"the thread of a queue cannot be started: {error}; use queue='inline'") from None
+            raise
 
     def refuse_broken(self) -> None:
-        with self._changed:
+        with self._lock:
             self._raise_broken()
 
     def _raise_broken(self) -> None:
@@ -88,48 +114,54 @@ class WorkQueue:
             raise broken
 
     def cancel(self) -> None:
-        with self._changed:
+        """Drops pending work, and stops running work at its next poll."""
+        with self._lock:
             self._control.cancelled = True
             self._drop(BackendError("cancelled"))
+        try:
             while self._running:
-                self._changed.wait()
-            self._control.cancelled = False
-            self._broken = None
+                time.sleep(POLL_SECONDS)
+        finally:
+            with self._lock:
+                self._control.cancelled = False
+                self._broken = None
 
     def _drop(self, error: BaseException) -> None:
-        for item in self._waiting:
+        while self._waiting:
+            item = self._waiting.popleft()
             if isinstance(item, QueueEvent):
-                item.fail(error)
-        self._waiting.clear()
+                item.complete(error)
 
     def end(self) -> None:
-        with self._changed:
+        with self._lock:
             self._ended = True
-            self._changed.notify_all()
+            self._changed.notify()
 
     def _work(self) -> None:
+        me = threading.current_thread()
         while True:
-            with self._changed:
+            with self._lock:
                 self._running = False
-                self._changed.notify_all()
-                while not self._waiting and not self._ended:
+                while not self._waiting and not self._ended and self._thread is me:
                     self._changed.wait()
-                if not self._waiting:
+                if not self._waiting or self._thread is not me:
                     return
                 item = self._waiting.popleft()
                 self._running = not isinstance(item, QueueEvent)  # a thread woken by an event may fork at once
             try:
                 if isinstance(item, QueueEvent):
                     item.reach()
-                    item.done.set()
                 elif item():
                     raise BackendError("cancelled")
             except BaseException as error:  # later calls raise it in the thread of the user
                 if isinstance(item, QueueEvent):
-                    item.fail(error)
-                with self._changed:
+                    item.complete(error)
+                with self._lock:
                     self._broken = error
                     self._drop(error)
+            else:
+                if isinstance(item, QueueEvent):
+                    item.complete()
             del item  # releases its references while the thread waits
 
     def after_fork(self) -> None:
