@@ -11,6 +11,7 @@ import weakref
 import pytest
 
 from ocannl.backend.cpu.device import CpuDevice
+from ocannl.backend.cpu.work_queue import QueueEvent
 from ocannl.base.errors import BackendError
 
 
@@ -191,16 +192,15 @@ def test_no_work_is_running_after_synchronize(queue):
     """So that a fork at that moment does not take the work before for lost."""
     go, running = threading.Event(), []
     queue.submit(lambda: go.wait() and None)
-    point = queue.record()
 
-    class Spy(threading.Event):
-        def set(self):
+    class Spy(QueueEvent):
+        def complete(self, error=None):
             running.append(queue._work_queue._running)
-            super().set()
+            super().complete(error)
 
-    point.done = Spy()
+    queue._work_queue.put(point := Spy())
     go.set()
-    point.done.wait()
+    point.wait()
     assert running == [False]
 
 

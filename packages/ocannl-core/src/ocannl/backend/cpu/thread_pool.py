@@ -82,8 +82,9 @@ def _start_workers(numbers: range, address: int) -> None:
     threads: list[threading.Thread] = []
     try:
         for number in numbers:
-            work = partial(_work, all_started, worker_main, current_core(), ctypes.addressof(_pool), number)
-            thread = threading.Thread(target=work, name=f"ocannl worker {number}", daemon=True)
+            work = partial(_work, worker_main, current_core(), ctypes.addressof(_pool), number)
+            name = f"ocannl worker {number}"
+            thread = threading.Thread(target=_when_started, args=(all_started, work), name=name, daemon=True)
             start_thread(thread)
             threads.append(thread)
     except BaseException as error:
@@ -97,17 +98,14 @@ def _start_workers(numbers: range, address: int) -> None:
     all_started.set_result(True)
 
 
-def _work(
-    all_started: Future[bool],
-    worker_main: Callable[[int, int], None],
-    callers_core: int | None,
-    pool: int,
-    number: int,
-) -> None:
+def _when_started(all_started: Future[bool], work: Callable[[], None]) -> None:
+    if all_started.result():
+        work()
+
+
+def _work(worker_main: Callable[[int, int], None], callers_core: int | None, pool: int, number: int) -> None:
     """The main function of a worker, which runs on any core but that of the thread that has started it. On a busy
     machine the system would otherwise wake it on the core of the caller, where both take turns."""
-    if not all_started.result():
-        return
     if callers_core is not None and number < cores():
         with suppress(OSError):
             os.sched_setaffinity(0, os.sched_getaffinity(0) - {callers_core})
