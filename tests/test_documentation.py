@@ -41,8 +41,8 @@ INTERNAL = {  # members without an underscore that other modules of the package 
     oc.Tensor: "accesses active_operands application as_operand block_results counted effects emit gradient_code"
     " gradient_step handle initial is_named literal node origin path provenance rename_if_unnamed repeated_step scope"
     " state_access stream typing value_code value_step weights zero_gradient",
-    oc.Context: "bind compile_comp get host_array is_initialized prepare_run readable record_run refuse_closed require_array set"
-    " upload_contents",
+    oc.Context: "bind compile_comp get host_array is_initialized prepare_run readable record_run refuse_closed"
+    " require_array set upload_contents",
     oc.Block: "arguments asks_mode build_lock draw_count members members_by_mode path path_of stream",
     oc.Dim: "cell name",
     Code: "items keep_reasons",
