@@ -48,12 +48,18 @@ class Gradients(NamedTuple):
 
 def differentiate(network: Network, weights: Arrays, dtype: Any = torch.float64) -> Gradients:
     """The loss and its gradients, rounded to float32; a weight without a gradient is left out."""
+    loss, gradients = backpropagate(network, weights, dtype)
+    return Gradients(loss, {path: gradient.float().numpy() for path, gradient in gradients.items()})
+
+
+def backpropagate(network: Network, weights: Arrays, dtype: Any) -> tuple[float, dict[str, Any]]:
+    """The loss and its gradients in `dtype`."""
     leaves = {path: torch.as_tensor(array, dtype=dtype).requires_grad_() for path, array in weights.items()}
     tensors = {name: torch.tensor(array) for name, array in arrays_of(network).items()}
     inputs = {name: t.to(dtype) if t.is_floating_point() else t.long() for name, t in tensors.items()}
     loss = network.reference(Weights(leaves), **inputs)
     loss.backward()
-    return Gradients(loss.item(), {path: p.grad.float().numpy() for path, p in leaves.items() if p.grad is not None})
+    return loss.item(), {path: p.grad for path, p in leaves.items() if p.grad is not None}
 
 
 class Reference(NamedTuple):

@@ -23,6 +23,7 @@ from ocannl.ir.loops import (
     Apply,
     Body,
     Buf,
+    Const,
     Expr,
     For,
     If,
@@ -38,6 +39,7 @@ from ocannl.ir.loops import (
     row_major,
 )
 from ocannl.ir.name_mangling import Namer
+from ocannl.ir.ops import ADD
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import is_injective
 from ocannl.opt.analysis.nests import PerfectNest, as_statement, loads, nest_of, split_condition, wrap_in_loops
@@ -126,6 +128,11 @@ class FusionGroup:
         return as_statement(wrap_in_loops(self.loops, self.cond, (*body, *self.epilogue)))
 
 
+def is_rounded_sum(update: Update) -> bool:
+    """Whether the update adds floating-point numbers."""
+    return update.op is ADD and update.ref.buf.precision.is_float
+
+
 def is_matmul_like(group: FusionGroup) -> bool:
     """Whether a reduction has terms of two operands, each of which depends on a loop that the other does not."""
     for reduction in group.reductions:
@@ -169,10 +176,13 @@ def group_of_nest(nest: PerfectNest, names: Namer, init: Expr | None = None) -> 
     cond, reduction_cond = TRUE, nest.cond
     if init is None:
         cond, reduction_cond = split_condition(nest.cond, [loop.sym for loop in reduction_loops])
-    acc = local_buffer(names("acc"), leaf.ref.buf.precision, ())
-    update = Update(Ref(acc, ()), leaf.op, leaf.value, leaf.origin)
-    reduction = Reduction(init or Load(leaf.ref), reduction_loops, reduction_cond, update)
-    return FusionGroup(parallel_loops, cond, (reduction,), (Store(leaf.ref, Load(Ref(acc, ())), leaf.origin),))
+    acc = Ref(local_buffer(names("acc"), leaf.ref.buf.precision, ()), ())
+    first, total = init or Load(leaf.ref), Load(acc)
+    update = Update(acc, leaf.op, leaf.value, leaf.origin)
+    if init is not None and not isinstance(init, Const) and reduction_loops and is_rounded_sum(update):
+        first, total = Const(0.0, total.precision), Apply(ADD, (init, total))
+    reduction = Reduction(first, reduction_loops, reduction_cond, update)
+    return FusionGroup(parallel_loops, cond, (reduction,), (Store(leaf.ref, total, leaf.origin),))
 
 
 def group_of(stmt: Stmt, names: Namer) -> FusionGroup | None:

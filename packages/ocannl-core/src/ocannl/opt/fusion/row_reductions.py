@@ -27,11 +27,11 @@ from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.loops import Buf, Expr, For, Load, Ref, Stmt, Store, is_full
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, local_buffer
+from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, is_rounded_sum, local_buffer
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.parallel.split_reductions import choose_part_count, partial_sums_buffer, with_fresh_symbols
-from ocannl.opt.schedule.loop_generation.blocked_summation import SummationBlocks, divide_loops, is_rounded_sum
+from ocannl.opt.schedule.loop_generation.blocked_summation import SummationBlocks, divide_loops
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE
 
 
@@ -127,7 +127,7 @@ def row_blocks(row_reductions: Sequence[RowReduction], loops: Sequence[For], nam
     syms = tuple([loop.sym for loop in loops])
     limits = [
         machine.MAX_ADDITIONS_PER_TERM if len(part.reduction.loops) == len(part.syms) else machine.MAX_ROW_ADDITIONS
-        for part in row_reductions if is_rounded_sum(part.reduction)
+        for part in row_reductions if is_rounded_sum(part.reduction.update)
     ]  # fmt: skip
     return divide_loops(syms, min(limits), names) if limits else SummationBlocks((syms,))
 

@@ -9,8 +9,7 @@ from ocannl.ir.loops import Apply, Const, Load, Stmt, Store
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
-from ocannl.opt.schedule.loop_generation.blocked_summation import is_rounded_sum
+from ocannl.opt.analysis.fusion_group import FusionGroup, group_of, is_rounded_sum
 
 
 def schedulable_group(stmt: Stmt, names: Namer) -> FusionGroup | None:
@@ -35,7 +34,7 @@ def separate_continued_sum(group: FusionGroup) -> FusionGroup:
             reduction.init == Load(ref) and stored == reduction.update.ref
         ):
             terms = prod(sym.extent for sym in reduction.syms)
-            if not is_rounded_sum(reduction) or not 1 < terms < machine.MIN_REDUCTION_PER_BLOCK:
+            if not is_rounded_sum(reduction.update) or not 1 < terms < machine.MIN_REDUCTION_PER_BLOCK:
                 return group
             step = replace(reduction, init=Const(0.0, reduction.acc.precision))
             total = replace(store, value=Apply(ADD, (Load(ref), Load(stored))))

@@ -15,9 +15,8 @@ from math import ceil, prod
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import AccessMode, Body, For, Load
 from ocannl.ir.name_mangling import Namer
-from ocannl.ir.ops import ADD
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction
+from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, is_rounded_sum
 from ocannl.opt.analysis.nests import split_condition, wrap_with_bounds
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
 
@@ -55,14 +54,9 @@ def max_additions(group: FusionGroup, reduction: Reduction) -> int:
     return limit
 
 
-def is_rounded_sum(reduction: Reduction) -> bool:
-    """Whether the reduction adds floating-point numbers."""
-    return reduction.update.op is ADD and reduction.acc.precision.is_float
-
-
 def summation_blocks(reduction: Reduction, loops: Sequence[Sym], limit: int, names: Namer) -> SummationBlocks:
     """Divides the loops of a reduction, outermost first, if rounding errors depend on the number of additions."""
-    return divide_loops(loops, limit, names) if is_rounded_sum(reduction) else SummationBlocks((tuple(loops),))
+    return divide_loops(loops, limit, names) if is_rounded_sum(reduction.update) else SummationBlocks((tuple(loops),))
 
 
 def divide_loops(loops: Sequence[Sym], limit: int, names: Namer) -> SummationBlocks:

@@ -1,0 +1,109 @@
+"""Compares the errors of gradients in float32 with those of PyTorch, for the networks of `tests/networks_of_papers`.
+
+    python benchmarks/gradient_accuracy.py                                        all networks
+    python benchmarks/gradient_accuracy.py highway real_nvp --draws 20 --backend c
+
+The error of an array is the largest difference from the gradient that PyTorch computes in float64, relative to the
+largest cell. A single error is a matter of chance, in both systems. Therefore the weights are drawn several times, each
+time with random changes of up to a thousandth, and the root mean squares of the errors of an array are compared. Arrays
+that are 0 up to rounding are left out, such as biases before a normalization. The exit status is 1 if the errors of an
+array are more than four times those of PyTorch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import ocannl as oc
+from ocannl import train
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from networks_of_papers.network import NETWORKS, Arrays, Built, Network, build
+from networks_of_papers.twin import backpropagate, negligible
+
+CHANGE = 1e-3  # of weights, relative
+MAX_RATIO = 4.0
+Errors = dict[str, tuple[float, float]]
+"""The errors of each array, of ocannl and of PyTorch."""
+
+
+def drawn(weights: Arrays, seed: int) -> Arrays:
+    """The weights, unchanged for seed 0, otherwise with random relative changes."""
+    rng = np.random.default_rng(seed)
+    change = CHANGE if seed else 0.0
+    return {path: (w * (1 + change * rng.uniform(-1, 1, w.shape))).astype(w.dtype) for path, w in weights.items()}
+
+
+def largest_error(gradient: Any, exact: Any) -> float:
+    return float(np.abs(gradient - exact).max(initial=0.0) / np.abs(exact).max(initial=0.0))
+
+
+def measured(network: Network, built: Built, update: oc.Routine, weights: Arrays) -> Errors:
+    """The errors for one draw of the weights."""
+    for path, array in weights.items():
+        built.ctx[built.params[path]] = array
+    update()
+    exact = {path: g.numpy() for path, g in backpropagate(network, weights, torch.float64)[1].items()}
+    single = {path: g.numpy() for path, g in backpropagate(network, weights, torch.float32)[1].items()}
+    ours = {path: built.ctx[p.grad] for path, p in built.trained().items()}
+    paths = exact.keys() - negligible(exact)
+    return {path: (largest_error(ours[path], exact[path]), largest_error(single[path], exact[path])) for path in paths}
+
+
+def draws(name: str, backend: str, count: int) -> Iterator[Errors]:
+    """The errors for each draw."""
+    with oc.Context(backend, threads=1) as ctx:
+        network = NETWORKS[name]
+        built = build(network, ctx)
+        update = ctx.compile(train.grad_update(built.loss), keep=[p.grad for p in built.trained().values()])
+        weights = built.weights()
+        for seed in range(count):
+            yield measured(network, built, update, drawn(weights, seed))
+
+
+def root_mean_squares(all_errors: list[Errors]) -> Mapping[str, tuple[float, float]]:
+    """Of the errors of each array that no draw leaves out."""
+    paths = set.intersection(*(set(errors) for errors in all_errors))
+    squares = {path: np.mean([np.square(errors[path]) for errors in all_errors], axis=0) for path in sorted(paths)}
+    return {path: (float(ours) ** 0.5, float(torchs) ** 0.5) for path, (ours, torchs) in squares.items()}
+
+
+def main() -> int:
+    import_module("networks_of_papers.test_networks_of_papers")  # which declares the networks
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", default=list(NETWORKS), help=f"of them: {' '.join(NETWORKS)}")
+    parser.add_argument("--draws", type=int, default=1)
+    parser.add_argument("--backend", default="llvm")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    arrays = inexact = 0
+    for name in arguments.networks:
+        errors = root_mean_squares(list(draws(name, arguments.backend, arguments.draws)))
+        ratios = {path: ours / max(torchs, np.finfo("float32").eps / 4) for path, (ours, torchs) in errors.items()}
+        arrays, above = arrays + len(ratios), sorted(path for path, ratio in ratios.items() if ratio > MAX_RATIO)
+        inexact += len(above)
+        values = list(ratios.values())
+        ours, torchs = np.median(list(errors.values()), axis=0)
+        print(
+            f"{name:16} {len(ratios):4} arrays, median error {ours:.1e}, PyTorch {torchs:.1e}; "
+            f"ratio: median {np.median(values):.2f}, largest {max(values):.2f}",
+            flush=True,
+        )
+        for path in above:
+            ours, torchs = errors[path]
+            print(f"    {path:60} {ours:.1e}, PyTorch {torchs:.1e}, ratio {ratios[path]:.1f}", flush=True)
+    print(f"{inexact} of {arrays} arrays have more than {MAX_RATIO:g} times the error of PyTorch")
+    return int(inexact > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
