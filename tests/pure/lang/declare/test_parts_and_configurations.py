@@ -165,8 +165,15 @@ def test_unused_parts_and_configurations_are_rejected() -> None:
     def fn(x):
         return (lambda v: None), None
 
-    def with_window(x, *, window: Window = PAIRS):
+    def without_reading(x, *, window: Window = PAIRS):
         return (lambda v: None), None
+
+    def reading(x, *, window: Window = PAIRS):
+        size = window.size
+        return (lambda v: size), None
+
+    def reading_in_a_rule(x, *, window: Window = PAIRS):
+        return (lambda v: window.size), None
 
     with pytest.raises(oc.CodeError, match="^a part of `fn` is not used: the operation reads none of its settings `n`"):
         oc.defop(parts=[d.Part(settings={"n": d.Setting(int, 1)})])(fn)
@@ -177,7 +184,11 @@ def test_unused_parts_and_configurations_are_rejected() -> None:
         oc.defop(parts=[windowed], shape=lambda n: "pointwise")(fn)
     oc.defop(parts=[windowed], shape=lambda window: "pointwise")(fn)
     oc.defop(parts=[windowed], shape="stride*o<+size => o")(fn)
-    oc.defop()(with_window)
+    with pytest.raises(oc.CodeError, match="^`without_reading` never reads its configuration `window`"):
+        oc.defop()(without_reading)
+    oc.defop(shape="stride*o<+size => o")(without_reading)
+    oc.defop()(reading)
+    oc.defop()(reading_in_a_rule)
 
 
 @pytest.mark.parametrize(

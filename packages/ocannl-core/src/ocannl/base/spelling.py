@@ -257,7 +257,10 @@ KEYWORDS: Names = {
 }  # fmt: skip
 MISFITS: Names = {"loss": "it has its parameters, `loss.params`, and `params=` chooses among them"}
 """What to write for a parameter, by its name, that has an argument of another type."""
-PARAMETERS: Names = {"out": "output", "dim": "axis", "lr_decay": "learning_rate_decay"}
+PARAMETERS: Names = {
+    "out": "output", "dim": "axis", "lr_decay": "learning_rate_decay",
+    **rows("bias use_bias center scale elementwise_affine", "affine"),
+}  # fmt: skip
 """Parameters that a keyword stands for if the function has them; otherwise `KEYWORDS` answers."""
 _GENERAL_ANSWERS = frozenset(["device", "requires_grad", "trainable"])
 """Keywords whose answer names no parameter of the function."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ocannl.base.errors import CodeError
 from ocannl.lang.declare.configurations import configuration_of
@@ -38,7 +39,11 @@ def _names_read(declared: Declaration) -> set[str]:
     parameters = inspect.signature(declared.rules).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return set(declared.settings)
-    names = {p.name for p in parameters}
+    settings = declared.settings
+    names = {
+        p.name for p in parameters
+        if p.name not in settings or not configuration_of(settings[p.name].kind) or _reads(declared.rules, p.name)
+    }  # fmt: skip
     for rule in (*declared.shapes, declared.shape, *declared.kinds):
         names |= set(inspect.signature(rule).parameters) if inspect.isfunction(rule) else set()
         names |= set(NAME.findall(rule)) if isinstance(rule, str) else set()
@@ -48,6 +53,15 @@ def _names_read(declared: Declaration) -> set[str]:
         field: name for name, s in declared.settings.items() if (c := configuration_of(s.kind)) for field in c.fields
     }
     return names | {name for field, name in fields.items() if field in names}
+
+
+def _reads(rules: Callable[..., object], parameter: str) -> bool:
+    """Whether the code of the rules, or of a function in them, reads a parameter; true if there is no Python code."""
+    code = getattr(inspect.unwrap(rules), "__code__", None)
+    if code is None or parameter in code.co_cellvars:
+        return True
+    loads = (step.argval for step in dis.get_instructions(code) if "LOAD" in step.opname)
+    return any(parameter in (names if isinstance(names, tuple) else (names,)) for names in loads)
 
 
 def unused_names(module: Mapping[str, object], declarations: Sequence[Declaration]) -> list[str]:
