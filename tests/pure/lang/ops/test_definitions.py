@@ -36,6 +36,8 @@ INVALID: dict[str, tuple[Callable[[oc.Tensor], Any], type[Exception], str]] = {
     "a shift": (lambda x: oc.roll(x, 0.5, "...|t,c => ...|c"), oc.CodeError, "an integer, not 0.5"),
     "no cells": (lambda x: oc.argmin(oc.tensor(np.zeros(0))).forward.elaborate(), oc.ShapeError, "no smallest value"),
     "a norm": (lambda x: x.norm(ord="fro"), oc.DataError, "the order of oc.norm is a number"),
+    "a huge norm": (lambda x: x.norm(ord=2**2000), oc.DataError, "the order of oc.norm is a number"),
+    "a norm of nan": (lambda x: x.norm(ord=float("nan")), oc.DataError, "the order of oc.norm is a number"),
     "no limit": (lambda x: oc.clip(x), oc.CodeError, "takes at least one limit"),
     "a setting": (lambda x: oc.elu(x, beta=1), oc.CodeError, "oc.elu(x, *, alpha=1.0): got an unexpected keyword"),
     "operands": (lambda x: oc.logaddexp(x), oc.CodeError, "oc.logaddexp(x, y): missing a required argument: 'y'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from ocannl.base.errors import CodeError, DataError
@@ -60,7 +61,7 @@ def root_of_norm(reduced: Tensor, order: float) -> Tensor:
 
 def vector_norm(axes: ReducedAxes, order: float, title: str) -> Tensor:
     """The norm over the reduced axes. Raises: DataError for an order that is no number."""
-    if not is_number(order) or math.isnan(order):
+    if not is_number(order) or not (abs(order) <= sys.float_info.max or abs(order) == math.inf):
         raise DataError(f"the order of oc.{title} is a number, or an infinity, not {order!r}"[:200])
     op, cell = norm_of_order(order)
     return root_of_norm(axes.reduce(op, title, cell), order)

@@ -177,7 +177,8 @@ def group_of_nest(nest: PerfectNest, names: Namer, init: Expr | None = None) -> 
     if init is None:
         cond, reduction_cond = split_condition(nest.cond, [loop.sym for loop in reduction_loops])
     acc = Ref(local_buffer(names("acc"), leaf.ref.buf.precision, ()), ())
-    first, total = init or Load(leaf.ref), Load(acc)
+    first: Expr = init or Load(leaf.ref)
+    total: Expr = Load(acc)
     update = Update(acc, leaf.op, leaf.value, leaf.origin)
     if init is not None and not isinstance(init, Const) and reduction_loops and is_rounded_sum(update):
         first, total = Const(0.0, total.precision), Apply(ADD, (init, total))
