@@ -184,3 +184,19 @@ def test_gradients_of_weights_of_many_steps(shape: tuple[int, int], ctx: oc.Cont
     exact = factors.astype(WIDE).sum((0, 1))
     errors = np.abs(ctx[w.grad].astype(WIDE) - exact) / (2.0**-23 * exact)
     assert errors.max() <= BOUND, f"{float(errors.max()):.1f} eps"
+
+
+@pytest.mark.parametrize("is_shortcut_first", [True, False])
+def test_gradients_beside_a_large_one_of_a_shortcut(is_shortcut_first: bool, ctx: oc.Context) -> None:
+    """The sum is rounded once when it is added to the gradient of the shortcut, not once for each term."""
+    rng, shortcut = np.random.default_rng(1), 2.0**20
+    terms = rng.uniform(-1, 1, (8, 90)).astype("float32")
+    x = oc.tanh(oc.param("p", 0.5, output=[24]) + oc.tensor(np.zeros((8, 24), "float32"), batch_axes=1))
+    w = oc.param("w", 0.5, output=[90], input=[24])
+    losses = (shortcut * x).sum(), (oc.tensor(terms, batch_axes=1) * (w @ x)).sum()
+    loss = losses[0] + losses[1] if is_shortcut_first else losses[1] + losses[0]
+    ctx.init(loss)
+    ctx.compile(train.grad_update(loss), keep=[x.grad])()
+    exact = shortcut + terms.astype(WIDE) @ ctx[w].astype(WIDE)
+    errors = np.abs(ctx[x.grad].astype(WIDE) - exact) / (2.0**-23 * shortcut)
+    assert errors.max() <= 0.51, f"{float(errors.max()):.1f} eps"

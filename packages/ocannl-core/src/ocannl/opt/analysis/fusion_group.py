@@ -158,7 +158,9 @@ def local_buffer(name: str, precision: Precision, shape: tuple[int, ...]) -> Buf
 def group_of_nest(nest: PerfectNest, names: Namer, init: Expr | None = None) -> FusionGroup | None:
     """Converts a nest to a group that accumulates in a register; None if the order of iterations is observable.
 
-    With `init`, every cell that the nest could update starts from this value and is written, whatever the guard.
+    With `init`, every cell that the nest could update starts from this value and is written, whatever the guard. A sum
+    of numbers that are rounded starts from 0, and the value is added at the end, so that terms are not rounded at its
+    size.
     """
     leaf, syms = nest.leaf, tuple([loop.sym for loop in nest.loops])
     self_reads = [ref for ref in loads(leaf.value) if ref.buf is leaf.ref.buf]
@@ -180,7 +182,8 @@ def group_of_nest(nest: PerfectNest, names: Namer, init: Expr | None = None) -> 
     first: Expr = init or Load(leaf.ref)
     total: Expr = Load(acc)
     update = Update(acc, leaf.op, leaf.value, leaf.origin)
-    if init is not None and not isinstance(init, Const) and reduction_loops and is_rounded_sum(update):
+    starts_from_zero = isinstance(init, Const) and not init.value
+    if init is not None and not starts_from_zero and reduction_loops and is_rounded_sum(update):
         first, total = Const(0.0, total.precision), Apply(ADD, (init, total))
     reduction = Reduction(first, reduction_loops, reduction_cond, update)
     return FusionGroup(parallel_loops, cond, (reduction,), (Store(leaf.ref, total, leaf.origin),))
