@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl import nn, train
+from ocannl import train
 
 RNG = np.random.default_rng(0)
 
@@ -351,20 +351,3 @@ def test_tensors_of_the_body_stay_inside(ctx):
 def test_loops_are_built_outside_of_code():
     with pytest.raises(oc.CodeError, match="outside of oc.cd"), oc.cd("step"):
         oc.scan(lambda c, x: (c, x), 0.0, XS)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float16"])
-@pytest.mark.parametrize("layer", [nn.rnn, nn.gru, nn.lstm])
-def test_states_that_start_from_numbers_have_the_type_of_the_sequence(layer, dtype) -> None:
-    x = oc.tensor(np.ones((2, 5, 3), dtype), batch_axes=2)
-    y = layer(x, width=4, layers=2, bidirectional=True, label="typed")
-    assert y.numpy().dtype == dtype
-
-
-def test_a_number_of_a_type_is_a_carry_of_this_type() -> None:
-    xs = oc.tensor(np.arange(3.0), batch_axes=1)
-    last, _ = oc.scan(lambda total, x: (total + x, total), oc.tensor(0.0, dtype="float64"), xs)
-    assert last.numpy().dtype == "float64"
-    np.testing.assert_array_equal(last.numpy(), 3.0)
-    with pytest.raises(oc.DtypeError, match="float32 before a step, and float64 after it"):
-        oc.scan(lambda total, x: (total + x, total), oc.tensor(0.0, dtype="float32"), xs)

@@ -231,7 +231,7 @@ def restarted_carries(
 
 
 def _carry(initial: Tensor, call_site: CallSite) -> Tensor:
-    is_weak = initial.literal is not None and initial.typing.is_open
+    is_weak = initial.literal is not None and initial.typing.is_float
     kind = None if is_weak else initial.typing.settle(lambda: f"the carry that starts as `{initial.label}`")
     return _typed_carry(initial, kind, call_site)
 
