@@ -16,6 +16,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -367,20 +368,21 @@ def make_external(model: Message, rng: random.Random) -> None:
 
 
 def nest(model: Message, rng: random.Random) -> None:
-    """Branches in branches."""
-    for _ in range(rng.choice((1, 8, 31, 60))):
-        inner = onnx.GraphProto()
-        inner.CopyFrom(model.graph)
-        del inner.input[:]
-        branch = inner if rng.random() < 0.1 else helper.make_graph([], "e", [], [])
-        names = [value.name for value in inner.output]
-        outer = helper.make_node("If", ["always"], names, then_branch=inner, else_branch=branch)
-        if model.ByteSize() > 2**20:
-            return
-        del model.graph.node[:]
-        del model.graph.initializer[:]
-        model.graph.initializer.append(numpy_helper.from_array(np.array(True), "always"))
-        model.graph.node.append(outer)
+    """Branches in branches, as many as the version of protobuf can copy."""
+    with suppress(DecodeError, SystemError):
+        for _ in range(rng.choice((1, 8, 31, 60))):
+            inner = onnx.GraphProto()
+            inner.CopyFrom(model.graph)
+            del inner.input[:]
+            branch = inner if rng.random() < 0.1 else helper.make_graph([], "e", [], [])
+            names = [value.name for value in inner.output]
+            outer = helper.make_node("If", ["always"], names, then_branch=inner, else_branch=branch)
+            if model.ByteSize() > 2**20:
+                return
+            del model.graph.node[:]
+            del model.graph.initializer[:]
+            model.graph.initializer.append(numpy_helper.from_array(np.array(True), "always"))
+            model.graph.node.append(outer)
 
 
 def recurse(model: Message, rng: random.Random) -> None:

@@ -149,7 +149,7 @@ def test_prefetched_rows(run, kind):
     assert any(isinstance(node, Prefetch) for node in walk(proc.body))
     verify(proc, "optimized")
     numbers = np.arange(80).reshape(5, 16).astype(kind.numpy)
-    _, *after = run(proc, numbers, numbers * 0, numbers * 0)
+    _, *after = run(proc, numbers, np.zeros_like(numbers), np.zeros_like(numbers))
     np.testing.assert_array_equal(after, [numbers, numbers])
 
 
