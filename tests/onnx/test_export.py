@@ -103,6 +103,11 @@ x, y = (oc.placeholder(name, b=[2], i=[], o=[6]) for name in "xy")
 ids = oc.placeholder("ids", b=[2, 5], i=[], o=[], dtype="int32")
 picture = oc.placeholder("picture", b=[2], i=[], o=[9, 7, 4])
 
+
+def pooled(image):
+    return oc.avg_pool2d(image, window=3, stride=2)
+
+
 EXPRESSIONS = {
     "elementwise": lambda: oc.tanh(x) * oc.sigmoid(y) / (1.0 + oc.exp2(x)) - oc.log2(1.0 + x * x) % 0.3,
     "erfc": lambda: oc.erfc(x * 3.0) * 1e3,
@@ -113,6 +118,7 @@ EXPRESSIONS = {
     "narrow": lambda: (x.astype("float16") * y.astype("bfloat16")).astype("float32"),
     "bytes": lambda: ids.astype("uint8") * 77,
     "reductions": lambda: (x.sum("b|a => |a"), x.max("b|a => b|"), x.prod("b|a => b|"), x.var()),
+    "quotients": lambda: (x.sum("b|a => b|") / y, pooled(picture) * pooled(-picture) / pooled(oc.exp(picture))),
     "argmax": lambda: (oc.argmax(x), oc.argmin(y)),
     "order": lambda: (oc.sort(x), oc.argsort(x, descending=True), *oc.topk(x, 3), oc.topk(x, 2, largest=False)[0]),
     "rows": lambda: oc.param("table", o=[7, 3]).take(ids),
@@ -141,6 +147,54 @@ def test_expressions_are_computed_by_onnx_runtime(name):
     outputs = EXPRESSIONS[name]()
     leaves = [t for t in (x, y, ids, picture) if any(t in oc.graph(o) for o in nested.leaves(outputs))]
     check(outputs, {t.label: t for t in leaves})
+
+
+def normalized(image, mean, variance, scale, bias):
+    """A normalized image; the moments, scale and bias are constants of these sizes."""
+    arrays = [RANDOM.uniform(0.5, 2.0, dims).astype("float32") for dims in (mean, variance, scale, bias)]
+    mean, variance, scale, bias = (oc.tensor(array, batch_axes=0, input_axes=0) for array in arrays)
+    return (image - mean) * oc.recip(oc.sqrt(variance + 1e-3)) * scale + bias
+
+
+@pytest.mark.parametrize(
+    ("size", "sizes", "is_recognized"),
+    [
+        ([5, 5, 5], [(5, 1, 1)] * 4, True),
+        ([5, 5, 5], [(5, 1, 1), (5,), (5, 1, 1), (5, 1, 1)], False),
+        ([5, 5, 5], [(5, 1, 1), (5, 1), (5, 1, 1), (5, 1, 1)], False),
+        ([5, 5, 5], [(5, 1, 1), (5, 1, 1), (5,), (5, 1, 1)], False),
+        ([5], [(5,)] * 4, True),
+        ([1], [(5,)] * 4, False),
+    ],
+)
+def test_normalization_of_batches_is_along_axis_1(size, sizes, is_recognized):
+    z = oc.placeholder("z", b=[2], i=[], o=size)
+    model = check(normalized(z, *sizes), {"z": z})
+    assert ("BatchNormalization" in {node.op_type for node in model.graph.node}) == is_recognized
+
+
+def test_scales_of_batches_are_along_axis_1():
+    z = oc.placeholder("z", b=[2], i=[], o=[5, 5, 5])
+    mean, bias = (oc.tensor(RANDOM.normal(size=(5, 1, 1)), batch_axes=0, input_axes=0) for _ in range(2))
+    scale, variance = (oc.tensor(RANDOM.uniform(0.5, 2.0, (5, 1)), batch_axes=0, input_axes=0) for _ in range(2))
+    check((z - mean) * (scale / oc.sqrt(variance + 1e-3)) + bias, {"z": z})
+
+
+def test_normalization_of_layers_is_by_the_variance_of_the_same_row():
+    z = oc.placeholder("z", b=[3], i=[], o=[3])
+    scale, bias = (oc.tensor(RANDOM.normal(size=3), batch_axes=0, input_axes=0) for _ in range(2))
+    centered = z - z.mean("b|i => b|0")
+    deviation = oc.sqrt((centered * centered).mean("b|i => b|") + 1e-3)
+    check(centered * oc.einsum("b| => |b", oc.recip(deviation)) * scale + bias, {"z": z})
+
+
+def test_outputs_that_are_inputs():
+    assert [output.name for output in check([x, x * 2.0], {"x": x}).graph.output] == ["x_2", "mul"]
+    assert [declared.name for declared in oc.onnx.export({"x": x, "n": y[oc.symbol("n", 0, 1)]}).graph.input] == [
+        "x_2", "y", "n_2",
+    ]  # fmt: skip
+    with pytest.raises(oc.ArgumentError, match="'x' is the name of an input and of an output"):
+        oc.onnx.export({"x": x}, inputs={"x": x})
 
 
 def test_static_symbols_are_inputs():

@@ -176,7 +176,12 @@ def static_index(index: Affine) -> tuple[tuple[Sym, ...], Array]:
 def transposed(builder: OnnxBuilder, name: str, source: Sequence[Any], target: Sequence[Any]) -> str:
     """An array with axes `source` in the order `target`."""
     order = [list(source).index(axis) for axis in target]
-    return name if order == list(range(len(order))) else builder.node("Transpose", name, perm=order)
+    if order == list(range(len(order))):
+        return name
+    result = builder.node("Transpose", name, perm=order)
+    if name in builder.dims:
+        builder.dims[result] = tuple(builder.dims[name][axis] for axis in order)
+    return result
 
 
 def reshaped(builder: OnnxBuilder, name: str, dims: Sequence[int]) -> str:
@@ -185,7 +190,7 @@ def reshaped(builder: OnnxBuilder, name: str, dims: Sequence[int]) -> str:
     if builder.dims.get(origin) == tuple(dims):
         return origin
     result = _reshape(builder, origin, dims)
-    builder.reshaped_from[result] = origin
+    builder.reshaped_from[result], builder.dims[result] = origin, tuple(dims)
     return result
 
 

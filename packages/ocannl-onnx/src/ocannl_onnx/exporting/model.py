@@ -119,13 +119,15 @@ def named_outputs(outputs: Any, inputs: Mapping[str, oc.Tensor]) -> dict[str, oc
     if isinstance(outputs, Mapping) and all(isinstance(t, oc.Tensor) for t in outputs.values()):
         named = dict(outputs)
     else:
-        taken: set[str] = set()
+        taken = set(inputs)
         tensors = nested.leaves(outputs)
         named = {unique_name(name_of(t), taken): t for t in tensors if isinstance(t, oc.Tensor)}
         if len(named) != len(tensors):
             raise oc.ArgumentError(f"tensors are exported, not {outputs!r}"[:200])
     if not named or not all(isinstance(name, str) and name for name in named):
         raise oc.ArgumentError("a model has outputs: tensors, by names that are not empty")
+    if shared := sorted(set(named) & set(inputs)):
+        raise oc.ArgumentError(f"{shared[0]!r} is the name of an input and of an output: give the output another name")
     return named
 
 
@@ -139,7 +141,11 @@ class _Exporter:
         self.inputs: dict[str, tuple[int, tuple[int, ...]]] = {}
         self._names = {t.node: name for name, t in inputs.items()}
         for name, t in inputs.items():
-            self.inputs[name] = (element_type_of(t.dtype), tuple(t.dims))
+            self._declare(name, t)
+
+    def _declare(self, name: str, t: oc.Tensor) -> None:
+        self.inputs[name] = (element_type_of(t.dtype), tuple(t.dims))
+        self.builder.dims[name] = tuple(t.dims)
 
     def model(self, opset: int) -> onnx.ModelProto:
         """Raises: UnsupportedModel."""
@@ -180,9 +186,8 @@ class _Exporter:
         order = tuple(range(len(t.dims)))
         if node.role is Role.PLACEHOLDER:
             if node not in self._names:
-                name = unique_name(t.label, set(self.inputs))
-                self._names[node] = name
-                self.inputs[name] = (element_type_of(t.dtype), tuple(t.dims))
+                self._names[node] = unique_name(t.label, {*self.inputs, *self.outputs})
+                self._declare(self._names[node], t)
             return Stored(self._names[node], order)
         array = self.ctx.get(t)
         if node.role is Role.DATA:
@@ -198,7 +203,7 @@ class _Exporter:
         for item in code:
             for sym in static_symbols(item):
                 if sym.kind is SymKind.STATIC and sym not in steps:
-                    name = unique_name(sym.name, set(self.inputs))
+                    name = unique_name(sym.name, {*self.inputs, *self.outputs})
                     self.inputs[name] = (onnx.TensorProto.INT64, ())
                     steps[sym] = Grid(name, (), int64)
 

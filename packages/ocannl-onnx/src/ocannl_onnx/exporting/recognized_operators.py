@@ -45,17 +45,16 @@ class Patterns:
         return self.builder.array_of(value)
 
     def scalar(self, value: str) -> float | None:
-        """The number that a constant is."""
+        """The number that a constant without axes is. None is no number: two values without one are not equal."""
         array = self.array(value)
-        return float(array.reshape(())) if array is not None and array.size == 1 else None
+        return float(array) if array is not None and array.ndim == 0 else None
 
     def axes(self, node: OnnxNode) -> list[int] | None:
         array = self.array(node.inputs[1]) if len(node.inputs) > 1 else None
         return None if array is None else [int(axis) for axis in array]
 
-    def rank(self, value: str) -> int | None:
-        dims = self.builder.dims.get(value)
-        return None if dims is None else len(dims)
+    def dims(self, value: str) -> tuple[int, ...] | None:
+        return self.builder.dims.get(value)
 
     def reduction_along(self, value: str, operator: str, operand: str) -> list[int] | None:
         """The axes, if a value is a reduction of the operand that is broadcast to it."""
@@ -95,8 +94,8 @@ def _kept_axes(p: Patterns, node: OnnxNode) -> OnnxNode | None:
 
 
 def _mean(p: Patterns, node: OnnxNode) -> OnnxNode | None:
-    source = p.producer(node.inputs[0], "ReduceSum")
-    if source is None or p.scalar(node.inputs[1]) != p.builder.terms.get(source.outputs[0]):
+    source, count = p.producer(node.inputs[0], "ReduceSum"), p.scalar(node.inputs[1])
+    if source is None or count is None or count != p.builder.terms.get(source.outputs[0]):
         return None
     return OnnxNode("ReduceMean", source.inputs, [], source.attributes)
 
@@ -104,7 +103,7 @@ def _mean(p: Patterns, node: OnnxNode) -> OnnxNode | None:
 def _average(p: Patterns, node: OnnxNode) -> OnnxNode | None:
     """A sum of windows, which is an average multiplied by a size, divided by this size."""
     product, size = p.producer(node.inputs[0], "Mul"), p.scalar(node.inputs[1])
-    pair = None if product is None else p.operands(product, lambda value: p.scalar(value) == size)
+    pair = None if product is None or size is None else p.operands(product, lambda value: p.scalar(value) == size)
     source = None if pair is None else p.producer(pair[0], "AveragePool")
     return None if source is None else OnnxNode(source.operator, source.inputs, [], source.attributes)
 
@@ -138,14 +137,17 @@ def _normalization(p: Patterns, node: OnnxNode) -> OnnxNode | None:
     if pair is None or inner is None or normalized is None:
         return None
     for centered, inverse in (normalized.inputs, normalized.inputs[::-1]):
-        difference, deviation = p.producer(centered, "Sub"), _inverse_deviation(p, inverse)
-        if difference is None or deviation is None:
+        difference, inverse_deviation = p.producer(centered, "Sub"), _inverse_deviation(p, inverse)
+        dims = p.dims(node.outputs[0])
+        if difference is None or inverse_deviation is None or dims is None:
             continue
-        rank = p.rank(node.outputs[0])
-        if rank is None:
-            continue
-        replacement = _batch_normalization(p, difference, deviation, inner[1], pair[1], rank)
-        replacement = replacement or _layer_normalization(p, difference, deviation, inner[1], pair[1], rank)
+        deviation, axes = inverse_deviation
+        replacement = None
+        if axes == _axes_of_images(dims):
+            scale = p.vector(inner[1], len(dims), 1)
+            replacement = _batch_normalization(p, difference, deviation, scale, pair[1], dims)
+        if replacement is None:
+            replacement = _layer_normalization(p, difference, deviation, axes, inner[1], pair[1], dims)
         if replacement is not None:
             return replacement
     return None
@@ -154,8 +156,8 @@ def _normalization(p: Patterns, node: OnnxNode) -> OnnxNode | None:
 def _scaled_by_deviation(p: Patterns, node: OnnxNode) -> OnnxNode | None:
     """`(x - mean) * (scale / sqrt(variance + epsilon)) + bias`, of the batch, with constant moments."""
     pair = p.operands(node, lambda value: p.array(value) is not None)
-    product, rank = None if pair is None else p.producer(pair[0], "Mul"), p.rank(node.outputs[0])
-    if pair is None or product is None or rank is None:
+    product, dims = None if pair is None else p.producer(pair[0], "Mul"), p.dims(node.outputs[0])
+    if pair is None or product is None or dims is None:
         return None
     for centered, factor in (product.inputs, product.inputs[::-1]):
         difference, expanded = p.producer(centered, "Sub"), p.producer(factor, "Unsqueeze")
@@ -164,22 +166,29 @@ def _scaled_by_deviation(p: Patterns, node: OnnxNode) -> OnnxNode | None:
         scale = None if quotient is None else p.array(quotient.inputs[0])
         if difference is None or quotient is None or deviation is None or scale is None or scale.ndim != 1:
             continue
-        return _batch_normalization(p, difference, deviation, quotient.inputs[0], pair[1], rank)
+        if expanded is not None and p.axes(expanded) == _axes_of_images(dims):
+            return _batch_normalization(p, difference, deviation, quotient.inputs[0], pair[1], dims)
     return None
 
 
-def _inverse_deviation(p: Patterns, value: str) -> tuple[str, float] | None:
-    """The variance and epsilon of `1 / sqrt(variance + epsilon)`, with any axes of size 1."""
+def _axes_of_images(dims: Sequence[int]) -> list[int]:
+    """The axes of size 1 of a vector along axis 1."""
+    return list(range(1, len(dims) - 1))
+
+
+def _inverse_deviation(p: Patterns, value: str) -> tuple[tuple[str, float], list[int] | None] | None:
+    """The variance and epsilon of `1 / sqrt(variance + epsilon)`, and the axes of size 1 that were inserted."""
     expanded = p.producer(value, "Unsqueeze")
     inverse = p.producer(value if expanded is None else expanded.inputs[0], "Reciprocal")
-    return None if inverse is None else _deviation(p, inverse.inputs[0])
+    deviation = None if inverse is None else _deviation(p, inverse.inputs[0])
+    return None if deviation is None else (deviation, [] if expanded is None else p.axes(expanded))
 
 
 def _deviation(p: Patterns, value: str) -> tuple[str, float] | None:
     """The variance and epsilon of `sqrt(variance + epsilon)`."""
     root = p.producer(value, "Sqrt")
     total = None if root is None else p.producer(root.inputs[0], "Add")
-    pair = None if total is None else p.operands(total, lambda v: p.scalar(v) is not None and p.array(v).ndim == 0)  # type: ignore[union-attr]
+    pair = None if total is None else p.operands(total, lambda value: p.scalar(value) is not None)
     if pair is None:
         return None
     epsilon = p.scalar(pair[1])
@@ -187,43 +196,46 @@ def _deviation(p: Patterns, value: str) -> tuple[str, float] | None:
 
 
 def _batch_normalization(
-    p: Patterns, difference: OnnxNode, deviation: tuple[str, float], scale: str, bias: str, rank: int
+    p: Patterns, difference: OnnxNode, deviation: tuple[str, float], scale: str | None, bias: str, dims: Sequence[int]
 ) -> OnnxNode | None:
-    variance = p.array(deviation[0])
-    vectors = [
-        value if n == 0 and _is_vector(p, value) else p.vector(value, rank, 1)
-        for n, value in enumerate((scale, bias, difference.inputs[1]))
-    ]
-    if rank < 2 or variance is None or variance.dtype != np.float32 or any(vector is None for vector in vectors):
+    """BatchNormalization with vectors along axis 1 of an image of size `dims`."""
+    variance, (x, mean) = p.array(deviation[0]), difference.inputs
+    vectors = [scale, p.vector(bias, len(dims), 1), p.vector(mean, len(dims), 1), deviation[0]]
+    if len(dims) < 2 or variance is None or variance.dtype != np.float32 or p.dims(x) != tuple(dims):
         return None
-    size = variance.size
-    if variance.ndim != 1 or any(p.array(vector).size != size for vector in vectors if vector is not None):  # type: ignore[union-attr]
+    inputs = [vector for vector in vectors if vector is not None and _is_vector(p, vector, dims[1])]
+    if len(inputs) != len(vectors):
         return None
-    inputs = [difference.inputs[0], *(vector for vector in vectors if vector is not None), deviation[0]]
-    return OnnxNode("BatchNormalization", inputs, [], {"epsilon": deviation[1]})
+    return OnnxNode("BatchNormalization", [x, *inputs], [], {"epsilon": deviation[1]})
 
 
-def _is_vector(p: Patterns, value: str) -> bool:
+def _is_vector(p: Patterns, value: str, size: int) -> bool:
     array = p.array(value)
-    return array is not None and array.ndim == 1
+    return array is not None and array.shape == (size,)
 
 
 def _layer_normalization(
-    p: Patterns, difference: OnnxNode, deviation: tuple[str, float], scale: str, bias: str, rank: int
+    p: Patterns,
+    difference: OnnxNode,
+    deviation: tuple[str, float],
+    axes: list[int] | None,
+    scale: str,
+    bias: str,
+    dims: Sequence[int],
 ) -> OnnxNode | None:
-    x, mean = difference.inputs
-    last = [rank - 1]
-    if p.reduction_along(mean, "ReduceMean", x) != last:
+    """LayerNormalization with vectors along the last axis; `axes` of the variance have size 1."""
+    (x, mean), last = difference.inputs, [len(dims) - 1]
+    if p.reduction_along(mean, "ReduceMean", x) != last or p.dims(x) != tuple(dims):
         return None
     variance = p.producer(deviation[0], "ReduceMean")
     square = None if variance is None else p.producer(variance.inputs[0], "Mul")
     if variance is None or square is None or set(square.inputs) != set(difference.outputs) or p.axes(variance) != last:
         return None
-    vectors = [p.vector(value, rank, rank - 1) for value in (scale, bias)]
-    if any(vector is None for vector in vectors):
+    if axes != ([] if variance.attributes.get("keepdims") or len(dims) == 1 else last):
         return None
-    inputs = [x, *(vector for vector in vectors if vector is not None)]
-    return OnnxNode("LayerNormalization", inputs, [], {"axis": -1, "epsilon": deviation[1]})
+    if not _is_vector(p, scale, dims[-1]) or not _is_vector(p, bias, dims[-1]):
+        return None
+    return OnnxNode("LayerNormalization", [x, scale, bias], [], {"axis": -1, "epsilon": deviation[1]})
 
 
 Pattern = Callable[[Patterns, OnnxNode], OnnxNode | None]
