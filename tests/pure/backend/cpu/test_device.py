@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ocannl.backend import Location, OutOfMemory
+from ocannl.backend.cpu import device as device_module
 from ocannl.backend.cpu.device import ALIGNMENT_BYTES, CpuDevice, memory_bytes
 
 
@@ -125,3 +126,16 @@ def test_large_slabs_begin_at_a_huge_page(size_bytes, alignment_bytes):
     assert slab.bytes.nbytes == size_bytes and slab.bytes.ctypes.data == slab.address
     assert slab.address % alignment_bytes == 0
     slab.bytes[-1] = 1
+
+
+def test_the_garbage_collector_may_free_a_slab_during_an_allocation(monkeypatch):
+    device = CpuDevice()
+    first, aligned = device.alloc_pool(900), device_module._aligned
+
+    def collecting(size):
+        device.free_pool(first)
+        return aligned(size)
+
+    monkeypatch.setattr(device_module, "_aligned", collecting)
+    device.alloc_pool(50)
+    assert device.bytes_in_use == 50

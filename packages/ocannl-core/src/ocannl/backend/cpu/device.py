@@ -53,7 +53,7 @@ class CpuDevice:
     def __init__(self, ordinal: int = 0) -> None:
         self._ordinal = ordinal
         self._in_use = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the garbage collector may free slabs in the middle of an allocation
 
     @property
     def ordinal(self) -> int:
@@ -65,19 +65,19 @@ class CpuDevice:
 
     def after_fork(self) -> None:
         """Replaces the lock: in a child process, the thread that held it does not exist."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def alloc_pool(self, size_bytes: int) -> HostSlab:
         with self._lock:
-            in_use = self._in_use + size_bytes
-            message = f"no {size_bytes} bytes of memory to give; {self._in_use} of {memory_bytes()} are in use"
-            if in_use > memory_bytes():
+            limit = memory_bytes()
+            message = f"no {size_bytes} bytes of memory to give; {self._in_use} of {limit} are in use"
+            if self._in_use + size_bytes > limit:
                 raise OutOfMemory(message)
             try:
                 slab = _aligned(size_bytes)
             except MemoryError:
                 raise OutOfMemory(message) from None
-            self._in_use = in_use
+            self._in_use += size_bytes
         return slab
 
     def free_pool(self, pool: HostSlab) -> None:
