@@ -188,6 +188,55 @@ def test_normalization_of_layers_is_by_the_variance_of_the_same_row():
     check(centered * oc.einsum("b| => |b", oc.recip(deviation)) * scale + bias, {"z": z})
 
 
+def computed(function, *arrays):
+    """The value of a function by ONNX Runtime and by a context."""
+    types = [str(array.dtype) for array in arrays]
+    inputs = [oc.placeholder("x", b=[], i=[], o=list(a.shape), dtype=t) for a, t in zip(arrays, types, strict=True)]
+    result, ctx = function(*inputs), oc.Context("numpy")
+    model = oc.onnx.export(result, inputs=inputs, ctx=ctx)
+    for t, array in zip(inputs, arrays, strict=True):
+        ctx[t] = array
+    ctx.run(oc.forward(result))
+    feeds = {declared.name: array for declared, array in zip(model.graph.input, arrays, strict=True)}
+    return session(model).run(None, feeds)[0], np.asarray(ctx[result])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_angles_of_infinities_and_nan():
+    numbers = [np.nan, np.inf, -np.inf, 0.0, 1.0, -2.5]
+    actual, expected = computed(oc.atan2, *np.float32(np.meshgrid(numbers, numbers)))
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint32", "int32", "int64"])
+def test_powers_of_integers_are_exact(kind):
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    bases, exponents = (a.astype(kind) for a in np.meshgrid([3, 7, 2, 1, 0, high, low], [0, 1, 5, 35, 63, high]))
+    constant = oc.tensor(exponents, batch_axes=0, input_axes=0)
+    for function in (lambda b, e: b**e, lambda b, e: b**35 + e, lambda b, e: b**constant + e):
+        assert np.array_equal(*computed(function, bases, exponents))
+
+
+def test_negative_powers_of_integers():
+    bases, exponents = np.meshgrid(np.array([3, -1, 1, 0, 2]), np.array([-1, -2, -63, 2]))
+    actual, _ = computed(lambda b, e: b**e, bases, exponents)
+    assert actual.tolist() == [[0, -1, 1, 0, 0], [0, 1, 1, 0, 0], [0, -1, 1, 0, 0], [9, 1, 1, 0, 4]]
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+def test_order_of_truth_values(is_descending):
+    values = np.array([True, False, True, True, False])
+    for function in (oc.sort, oc.argsort):
+        assert np.array_equal(*computed(lambda a, f=function: f(a, descending=is_descending), values))
+
+
+@pytest.mark.parametrize("function", [oc.sort, oc.argsort, oc.argmax, oc.Tensor.max, lambda a: oc.relu_gate(a, a)])
+def test_order_of_uint64_has_no_form(function):
+    with pytest.raises(oc.onnx.UnsupportedModel, match="of numbers of type uint64"):
+        computed(function, np.array([1, 1 << 63, 2], "uint64"))
+
+
 def test_outputs_that_are_inputs():
     assert [output.name for output in check([x, x * 2.0], {"x": x}).graph.output] == ["x_2", "mul"]
     assert [declared.name for declared in oc.onnx.export({"x": x, "n": y[oc.symbol("n", 0, 1)]}).graph.input] == [

@@ -45,6 +45,12 @@ def carrier(kind: Precision) -> Precision:
     return bool_ if kind is bool_ else int32
 
 
+def require_order(operation: str, kind: Precision) -> None:
+    """Raises: NoForm for uint64: the signed numbers that represent it have another order."""
+    if kind is uint64:
+        raise NoForm(f"`{operation}` of numbers of type uint64")
+
+
 class Grids:
     """Writes operators that change types and axes of grids."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ocannl.ir.host_call import HostCall
-from ocannl.ir.precision import int64
+from ocannl.ir.precision import bool_, int32, int64
 from ocannl.ir.tnode import TNode
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.along_axis import single_axis
 from ocannl.lang.ops.ordering import axis_number
-from ocannl_onnx.exporting.grids import Grid, NoForm, carrier
+from ocannl_onnx.exporting.grids import Grid, NoForm, require_order
 from ocannl_onnx.exporting.loads import Stored
 from ocannl_onnx.exporting.statements import Statements
 
@@ -34,13 +34,14 @@ class HostFunctions:
         number = axis_number(axes, axis)
         is_largest = settings.get("largest", True) if call.name == "topk" else settings.get("descending", False)
         builder, grids, stored = statements.builder, statements.grids, statements.values[operand]
-        name = grids.from_storage(stored.name, operand.precision)
+        require_order(call.name, operand.precision)
+        grid = Grid(grids.from_storage(stored.name, operand.precision), (), operand.precision)
+        if operand.precision is bool_:
+            grid = grids.converted(grid, int32)
         count = builder.integers(result.dims[number])
         values, ids = builder.nodes_of(
-            "TopK", [name, count], 2, axis=stored.order.index(number), largest=int(is_largest), sorted=1
+            "TopK", [grid.name, count], 2, axis=stored.order.index(number), largest=int(is_largest), sorted=1
         )
-        kind = operand.precision if call.name == "sort" else int64
-        grid = Grid(values if call.name == "sort" else ids, (), kind)
-        converted = grids.converted(grid, result.precision)
-        assert carrier(kind) is carrier(grid.kind)
+        ordered = Grid(values, (), grid.kind) if call.name == "sort" else Grid(ids, (), int64)
+        converted = grids.converted(ordered, result.precision)
         statements.values[result] = Stored(grids.to_storage(converted), stored.order)

@@ -12,7 +12,7 @@ from ocannl.ir.loops import Apply, Cast, Const, Expr, IndexValue, Load, When
 from ocannl.ir.ops import Domain
 from ocannl.ir.precision import Precision, bool_, int32, int64, uint32, uint64
 from ocannl.lower.types import TRUTH
-from ocannl_onnx.exporting.grids import Grid, Grids, NoForm, carrier, where
+from ocannl_onnx.exporting.grids import Grid, Grids, NoForm, carrier, require_order, where
 from ocannl_onnx.exporting.loads import inside
 
 Rule = Callable[["Pointwise", Sequence[Grid], Precision], Grid]
@@ -70,8 +70,8 @@ class Pointwise:
             return self.op(name.capitalize(), [self.grids.converted(value, bool_) for value in values], bool_)
         if kind is bool_:
             values = [self.grids.converted(value, int32) for value in values]
-        if kind is uint64 and name not in ("eq", "ne"):
-            raise NoForm(f"`{name}` of numbers of type uint64")
+        if name not in ("eq", "ne"):
+            require_order(name, kind)
         if name == "ne":
             return self.op("Not", [self.op("Equal", values, bool_)], bool_)
         return self.op(_COMPARISONS[name], values, bool_)
@@ -92,8 +92,8 @@ class Pointwise:
         kind = operands[0].kind
         if kind is bool_ and name in _LOGICAL:
             return self.op(_LOGICAL[name], operands, bool_)
-        if kind is uint64 and name not in _MODULAR:
-            raise NoForm(f"`{name}` of numbers of type uint64")
+        if name not in _MODULAR:
+            require_order(name, kind)
         if name in _DIRECT:
             return self.grids.wrapped(self.op(_DIRECT[name], operands, kind))
         if name not in _RULES:
@@ -107,6 +107,7 @@ class Pointwise:
         return self.grids.elementwise(operator, operands, kind, **attributes)
 
     def gate(self, name: str, x: Grid, y: Grid) -> Grid:
+        require_order(name, x.kind)
         zero = self.number(0, x.kind)
         is_open = self.op("Greater", [x, zero], bool_)
         if name == "sat01_gate":
@@ -189,9 +190,34 @@ def _recip_sqrt(p: Pointwise, xs: Sequence[Grid], kind: Precision) -> Grid:
 def _pow(p: Pointwise, xs: Sequence[Grid], kind: Precision) -> Grid:
     base, exponent = xs
     array = p.grids.builder.array_of(exponent.name)
+    if not kind.is_float:
+        return _integer_power(p, base, exponent, kind)
     if array is not None and array.ndim == 0 and array == 2:
         return p.op("Mul", [base, base], kind)
     return p.op("Pow", xs, kind)
+
+
+def _integer_power(p: Pointwise, base: Grid, exponent: Grid, kind: Precision) -> Grid:
+    """The power by repeated squaring, because runtimes compute powers in floats. Those with negative exponents are 0,
+    except of 1 and -1."""
+    zero, unit = p.number(0, kind), p.number(1, kind)
+    array = p.grids.builder.array_of(exponent.name)
+    is_natural = array is not None and array.min(initial=0) >= 0
+    bits = _bits(kind) if array is None or not is_natural else int(array.max(initial=0)).bit_length()
+    result, square = unit, base
+    for n in range(bits):
+        square = square if n == 0 else p.op("Mul", [square, square], kind)
+        product = square if n == 0 else p.op("Mul", [result, square], kind)
+        if array is not None and array.ndim == 0:
+            result = product if int(array) >> n & 1 else result
+        else:
+            bit = p.op("BitwiseAnd", [exponent, p.number(1 << n, kind)], kind)
+            result = p.where(p.op("Equal", [bit, zero], bool_), result, product)
+    if is_natural:
+        return result
+    is_inverse = p.op("Less", [exponent, zero], bool_)
+    is_rounded = p.op("Not", [p.op("Equal", [p.op("Abs", [base], kind), unit], bool_)], bool_)
+    return p.where(p.op("And", [is_inverse, is_rounded], bool_), zero, result)
 
 
 def _mod(p: Pointwise, xs: Sequence[Grid], kind: Precision) -> Grid:
@@ -208,15 +234,16 @@ def _mod(p: Pointwise, xs: Sequence[Grid], kind: Precision) -> Grid:
 
 
 def _atan2(p: Pointwise, xs: Sequence[Grid], kind: Precision) -> Grid:
-    y, x = xs
-    zero, pi, half = p.number(0, kind), p.number(math.pi, kind), p.number(math.pi / 2, kind)
-    is_above = p.op("GreaterOrEqual", [y, zero], bool_)
-    angle = p.op("Atan", [p.op("Div", [y, x], kind)], kind)
-    turned = p.op("Add", [angle, p.where(is_above, pi, p.op("Neg", [pi], kind))], kind)
-    on_axis = p.where(is_above, half, p.op("Neg", [half], kind))
-    on_axis = p.where(p.op("Equal", [y, zero], bool_), zero, on_axis)
-    angle = p.where(p.op("Less", [x, zero], bool_), turned, angle)
-    return p.where(p.op("Equal", [x, zero], bool_), on_axis, angle)
+    """The angle from that of the quotient. Two infinities count as their signs, zeros as positive."""
+    are_infinite = p.op("And", [p.op("IsInf", [x], bool_) for x in xs], bool_)
+    y, x = (p.where(are_infinite, p.op("Sign", [x], kind), x) for x in xs)
+    zero, pi = p.number(0, kind), p.number(math.pi, kind)
+    on_axis = p.op("Equal", [x, zero], bool_)
+    angle = p.op("Atan", [p.op("Div", [y, p.where(on_axis, zero, x)], kind)], kind)
+    half_turn = p.where(p.op("GreaterOrEqual", [y, zero], bool_), pi, p.op("Neg", [pi], kind))
+    angle = p.where(p.op("Less", [x, zero], bool_), p.op("Add", [angle, half_turn], kind), angle)
+    is_origin = p.op("And", [on_axis, p.op("Equal", [y, zero], bool_)], bool_)
+    return p.where(is_origin, zero, angle)
 
 
 def _erfc(p: Pointwise, xs: Sequence[Grid], kind: Precision) -> Grid:

@@ -40,7 +40,7 @@ from ocannl_onnx.exporting.contractions import (
     sum_of_products,
 )
 from ocannl_onnx.exporting.graph_builder import OnnxBuilder
-from ocannl_onnx.exporting.grids import Grid, Grids, NoForm, carrier, static_index
+from ocannl_onnx.exporting.grids import Grid, Grids, NoForm, carrier, require_order, static_index
 from ocannl_onnx.exporting.loads import Loads, Stored, SymbolValues, clipped, inside
 from ocannl_onnx.exporting.pointwise import Pointwise
 from ocannl_onnx.exporting.stores import SCATTERS, Stores, lhs_loops
@@ -319,6 +319,8 @@ class _Piece:
             return grid
         absent = [sym for sym in summed if sym not in grid.axes]
         grid = self.grids.expanded(grid, [*absent, *grid.axes]) if absent else grid
+        if op.name in ("max", "min"):
+            require_order(op.name, self.kind)
         if op.name in ("and", "or"):
             truth = self.grids.converted(self.grids.converted(grid, bool_), int32)
             extreme = reduced(self.grids, truth, summed, BY_NAME["min" if op.name == "and" else "max"])
@@ -369,6 +371,8 @@ class _Piece:
             grid, op = self.writer.pointwise(self.scope).apply("neg", [grid]), ADD
         if op.name not in SCATTERS or self.kind is bool_:
             raise NoForm(f"accumulation by `{op}` in computed cells")
+        if op.name in ("max", "min"):
+            require_order(op.name, self.kind)
         return stores.scattered(base, grid, self.piece.loops, self.indices, written, dims, op, self.scope)
 
     def _written(self) -> Grid | None:
