@@ -7,12 +7,12 @@ See `ocannl.codegen.abi` for the arguments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, deduplicated, holds_gil, outline_nests, pool_bufs, with_callees
-from ocannl.codegen.c_family.dialect import Dialect, Prelude
+from ocannl.codegen.c_family.dialect import Definition, Dialect, Prelude
 from ocannl.codegen.c_family.function import CHUNK, CONTROL, FRAME, function_head, print_nests, reserved
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, MemorySpace, Proc
@@ -24,30 +24,34 @@ ENTRY = "{type} {name}({params})"
 LOCALS = frozenset({"addresses", "symbols", CONTROL, "arena", "thread", "cancelled"})
 
 
-def symbol(name: str) -> str:
-    """The symbol of a program's entry function; the prefix avoids clashes with libraries."""
-    return f"ocannl_{identifier(name)}"
-
-
 @dataclass(frozen=True, slots=True)
 class TranslationUnit:
-    """How programs are printed: in which dialect, after which prologue, and with which linkage and prefix of entry
+    """How programs are printed: in which dialect, after which prologue, and with which linkage and names of entry
     functions. A program of a process without Python never releases the GIL."""
 
     dialect: Dialect = DIALECT
     prologue: str = PROLOGUE
     linkage: str = ""
-    prefix: str = "ocannl_"
+    names: str = "ocannl_{}"
     has_python: bool = True
+
+    def symbol(self, name: str) -> str:
+        """The symbol of a program's entry function."""
+        return self.names.format(identifier(name))
 
 
 LOADED_BY_PYTHON = TranslationUnit()
+"""The form of programs of the backend; the prefix avoids clashes with libraries."""
 
 
-def emit(procs: Sequence[Proc], unit: TranslationUnit = LOADED_BY_PYTHON) -> str:
-    """Prints all programs as one C translation unit."""
+def emit(
+    procs: Sequence[Proc], unit: TranslationUnit = LOADED_BY_PYTHON, definitions: Iterable[Definition] = ()
+) -> str:
+    """Prints all programs as one C translation unit, with further definitions for text that follows."""
     prelude, doc = Prelude(), Document()
-    reserved_names = reserved(unit.dialect) | {f"{unit.prefix}{identifier(proc.name)}" for proc in procs}
+    for definition in definitions:
+        prelude.use(definition)
+    reserved_names = reserved(unit.dialect) | {unit.symbol(proc.name) for proc in procs}
     names = Namer(reserved_names)
     for proc in procs:
         _program(unit, prelude, proc, names, reserved_names, doc)
@@ -67,7 +71,7 @@ def _program(
         print_nests(dialect, prelude, functions, equivalent_nests, doc)
     doc.line()
     params = ["void *const addresses[]", "const int64_t symbols[]", dialect.control]
-    doc.line(function_head(f"{unit.linkage}{ENTRY}", "int", f"{unit.prefix}{identifier(proc.name)}", params))
+    doc.line(function_head(f"{unit.linkage}{ENTRY}", "int", unit.symbol(proc.name), params))
     doc.line("{")
     _calls(unit, proc, top_level, functions, Namer(reserved_names | LOCALS | set(functions.values())), prelude, doc)
     doc.line("}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from ocannl.base.errors import ArgumentError
+from ocannl.checkpoint.replacement import replace
 from ocannl.ir.name_mangling import identifier
 from ocannl.runtime.routine import Routine
 from ocannl_export.forms.c_source import c_source
@@ -45,16 +47,20 @@ def export(
     context holds, which become part of the library. `target` is an instruction set; `vectors=False` writes ISO C99.
     Inputs start at zero, or with `inputs=True`, the default for pages, at their values in the context.
 
-    Returns the paths of the files. Raises: ArgumentError, ExportError for routines that call Python's libraries,
-    UninitializedError.
+    Returns the paths of the files, which are replaced as wholes. Raises: ArgumentError, ExportError for routines that
+    call Python's libraries, UninitializedError for a parameter without a value, CodeError if the context is closed and
+    `init` is not given, OSError.
     """
     listed = [routines] if isinstance(routines, Routine) else list(routines) if isinstance(routines, Sequence) else []
     if not listed or not all(isinstance(routine, Routine) for routine in listed):
         raise ArgumentError(f"oc.export takes compiled routines, not {routines!r}"[:200])
     file = Path(path)
-    form = form or SUFFIXES.get(file.suffix, "")
+    suffix_form = SUFFIXES.get(file.suffix, "")
+    form = form or suffix_form
     if form not in WRITERS:
         raise ArgumentError(f"the form of an export is one of {', '.join(WRITERS)}, not {form!r}; the path is {file}")
+    if suffix_form not in ("", form):
+        raise ArgumentError(f"the suffix of {file} is that of the form `{suffix_form}`, not of `{form}`")
     if target is not None and target not in (NATIVE, *TARGETS):
         raise ArgumentError(f"the target is one of {', '.join((NATIVE, *TARGETS))}, not {target!r}")
     if not vectors and form != "c":
@@ -76,6 +82,11 @@ def _written(folder: Path, files: Files) -> list[Path]:
     paths = []
     for name, content in files.items():
         path = folder / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode("ascii"))
+        data = content if isinstance(content, bytes) else content.encode("ascii")
+        replace(path, partial(_write, data))  # not in place, where a process may have loaded the library
         paths.append(path)
     return paths
+
+
+def _write(data: bytes, path: Path) -> None:
+    path.write_bytes(data)

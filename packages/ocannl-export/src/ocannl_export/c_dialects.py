@@ -9,6 +9,7 @@ from ocannl.ir.name_mangling import identifier
 from ocannl.ir.precision import float32, float64
 from ocannl_backend_c.dialect import DIALECT, PROLOGUE
 from ocannl_backend_c.emit import TranslationUnit
+from ocannl_export.reserved_names import C_NAMES
 
 FLAGS = ("-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 """Options of gcc and clang that the semantics of programs need: integers wrap around, arrays of different types share
@@ -36,8 +37,10 @@ static int parallel_for(
 }""",
 )
 
+GNU_C = replace(DIALECT, reserved_names=C_NAMES)
+
 ISO_C = replace(
-    DIALECT,
+    GNU_C,
     infinity={float32: "INFINITY", float64: "((double)INFINITY)"},
     nan={float32: "NAN", float64: "((double)NAN)"},
     prototype="",
@@ -57,11 +60,12 @@ ISO_C = replace(
     stack_block="double {name}_[({count} + 7) / 8];\n  char *{name} = (char *){name}_;",  # no name ends with `_`
 )
 
-GNU_UNIT = TranslationUnit(DIALECT, PROLOGUE, "static ", "run_", has_python=False)
-ISO_UNIT = TranslationUnit(ISO_C, ISO_PROLOGUE, "static ", "run_", has_python=False)
+# No identifier ends with `_`, so the names of entry functions are not those of the interface.
+GNU_UNIT = TranslationUnit(GNU_C, PROLOGUE, "static ", "run_{}_", has_python=False)
+ISO_UNIT = TranslationUnit(ISO_C, ISO_PROLOGUE, "static ", "run_{}_", has_python=False)
 
 
 def hidden_unit(level: str) -> TranslationUnit:
     """The form of programs that another file of the same library calls."""
     linkage = '__attribute__((visibility("hidden"))) '
-    return TranslationUnit(DIALECT, PROLOGUE, linkage, f"run_{identifier(level)}_", has_python=False)
+    return TranslationUnit(GNU_C, PROLOGUE, linkage, f"run_{identifier(level)}_{{}}_", has_python=False)

@@ -25,7 +25,7 @@ def c_string(text: bytes) -> str:
         else:
             piece = f"\\{byte:03o}"
         line += piece
-        if len(line) > 100:
+        if len(line) > LINE_LENGTH:
             lines.append(line)
             line = ""
     return "\n".join(f'  "{part}"' for part in [*lines, line])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ocannl.base.errors import UninitializedError
-from ocannl.ir.precision import float32, float64
+from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang.core.random import RandomInitializer, Stream, significand_bits, stream_key
+from ocannl.lang.core.random import RandomInitializer, Stream, refuse_integers, significand_bits, stream_key
 from ocannl.runtime.context import Context
 
 
@@ -57,34 +58,51 @@ class StreamKey:
 Initial = Zeros | Filled | Embedded | Drawn | StreamKey
 
 
-def initial_value(node: TNode, ctx: Context, is_fresh: bool) -> Initial:
-    """The initial value of a node: with `is_fresh` that of a new context, otherwise the value that the context holds.
-    Keys of random streams always follow the seed of `init`.
+@dataclass(frozen=True, slots=True, eq=False)
+class InitialValues:
+    """Initial values of arrays: with `is_fresh` those of a new context, otherwise those that the context holds.
 
-    Raises: UninitializedError for a parameter without a value.
+    `computed` are the parameters that the program computes in `init`; with `has_inputs`, inputs have their values.
     """
-    contents = node.contents
-    if isinstance(contents, Stream):
-        contents.array((), node.precision, 0)  # which assigns the stream
-        path, ordinal = contents.stream()
-        return StreamKey(_key(path), ordinal)
-    if is_fresh and isinstance(contents, RandomInitializer) and node.precision in (float32, float64):
-        distribution, (path, ordinal) = contents.distribution, contents.stream()
-        factor = 1.0 if distribution.factor is None else distribution.factor()
-        low, span = distribution.low * factor, distribution.span * factor
-        return Drawn(_key(path), ordinal, distribution.normal, low, span)
-    if is_fresh and contents is not None:
-        return _stored(np.broadcast_to(np.asarray(contents.array(node.dims, node.precision, 0)), node.dims), node)
-    if ctx.is_initialized(node):
-        return _stored(ctx.get(node), node)
-    if contents is not None and node.role is not Role.PARAMETER:
-        return _stored(np.broadcast_to(np.asarray(contents.array(node.dims, node.precision, 0)), node.dims), node)
-    if node.role is Role.PARAMETER and not is_fresh:
-        raise UninitializedError(
-            f"`{node.path or node.label}` has no value to export: run ctx.init(...) before, or give the model to"
-            " oc.export(..., init=...), so that the exported `init` draws new values"
-        )
-    return Zeros()
+
+    ctx: Context
+    is_fresh: bool
+    computed: Set[TNode]
+    has_inputs: bool
+
+    def of(self, node: TNode) -> Initial:
+        """The initial value of a node. Keys of random streams always follow the seed of `init`.
+
+        Raises: UninitializedError for a parameter without a value.
+        """
+        contents = node.contents
+        if isinstance(contents, Stream):
+            contents.array((), node.precision, 0)  # which assigns the stream
+            path, ordinal = contents.stream()
+            return StreamKey(_key(path), ordinal)
+        if self.is_fresh and isinstance(contents, RandomInitializer):
+            refuse_integers(node.precision)
+            distribution, (path, ordinal) = contents.distribution, contents.stream()
+            factor = 1.0 if distribution.factor is None else distribution.factor()
+            low, span = distribution.low * factor, distribution.span * factor
+            return Drawn(_key(path), ordinal, distribution.normal, low, span)
+        if self.is_fresh and contents is not None:
+            return _stored(_contents(node), node)
+        if node in self.computed or (self.is_fresh and node.role not in (Role.PARAMETER, Role.PLACEHOLDER)):
+            return Zeros()
+        if self.ctx.is_initialized(node):
+            return _stored(self.ctx.get(node), node)
+        if node.role is Role.PARAMETER:
+            raise UninitializedError(
+                f"`{node.path or node.label}` has no value to export: run ctx.init(...) before, or give a model with"
+                " this parameter to oc.export(..., init=...), so that the exported `init` draws new values"
+            )
+        return Zeros() if contents is None else _stored(_contents(node), node)
+
+
+def _contents(node: TNode) -> np.ndarray[Any, Any]:
+    assert node.contents is not None
+    return np.broadcast_to(np.asarray(node.contents.array(node.dims, node.precision, 0)), node.dims)
 
 
 def _stored(values: np.ndarray[Any, Any], node: TNode) -> Initial:
@@ -102,7 +120,7 @@ def _key(path: str) -> tuple[int, int]:
     return int(parts[2]), int(parts[3])
 
 
-def uniform_bits_of(node: TNode, normal: bool) -> int:
+def random_bits(precision: Precision, normal: bool) -> int:
     """The random bits of a number: those of the significand, at least 24 for the Box-Muller transform."""
-    bits = significand_bits(node.precision)
+    bits = significand_bits(precision)
     return max(bits, 24) if normal else bits

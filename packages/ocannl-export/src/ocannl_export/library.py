@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from ocannl.base.errors import ArgumentError, CodeError
 from ocannl.checkpoint.entries import Entry, listed_entries
-from ocannl.codegen.c_family.function import reserved
 from ocannl.ir.affine import Sym
 from ocannl.ir.assign import nodes
 from ocannl.ir.cpu import COMMON_CPU, Cpu
@@ -22,20 +21,13 @@ from ocannl.runtime.routine import Routine
 from ocannl.runtime.routine_parts import compile_routines
 from ocannl_backend_c.dialect import DIALECT
 from ocannl_export.errors import ExportError
-from ocannl_export.initial_values import Embedded, Initial, Zeros, initial_value
+from ocannl_export.initial_values import Embedded, Initial, InitialValues, Zeros
 from ocannl_export.programs import arguments, program_for
+from ocannl_export.reserved_names import C_NAMES, GENERATED_TYPES, KEYWORDS, PARAMETERS, routine_names
 from ocannl_export.targets import InstructionSet
 
 ALIGNMENT_BYTES = 64
 WORKSPACE = "workspace"
-INIT = "init"
-FUNCTIONS = (
-    "size", "alignment", INIT, "save", "load", "saved_size", "message", "arrays", "find", "get", "set", "array", "code",
-)  # fmt: skip
-"""Names of the interface, which no routine may have."""
-
-TYPE_NAMES = frozenset({"control", "thread_pool", "sha256", "saved_array"})
-"""Structures of the generated code."""
 
 KINDS = {
     Role.PARAMETER: "parameter", Role.STATE: "state", Role.PLACEHOLDER: "input", Role.DATA: "constant",
@@ -138,21 +130,24 @@ def describe(
     """Describes routines of one context; `init` is what `Context.init` takes. Placeholders start at zero, or with
     `inputs` at their values in the context.
 
-    Raises: ArgumentError, ExportError, UninitializedError.
+    Raises: ArgumentError, CodeError, ExportError, UninitializedError.
     """
     contexts = {id(routine.context): routine.context for routine in routines}
     if len(contexts) != 1:
         raise ArgumentError("oc.export takes routines of one context, whose arrays they share")
     (ctx,) = contexts.values()
     assert isinstance(ctx, Context)
+    if init is None:
+        ctx.refuse_closed()
     _check_name(name)
-    names = Namer(FUNCTIONS)
+    names = Namer(routine_names(name))
     functions = [(_function(names(routine.name), routine.program.syms), routine.program) for routine in routines]
-    initializing = None
+    initializing, computed = None, frozenset[TNode]()
     if init is not None:
         code = _init_code(init)
         elaborated = elaborate(code)
         if nodes(elaborated.comp):
+            computed = frozenset(elaborated.keep_reasons)
             (program,) = compile_routines([Job(elaborated.comp, elaborated.keep_reasons, "init")], ctx.backend)
             initializing = ExportedFunction(names("initialize"), ())
             functions.append((initializing, program))
@@ -160,7 +155,8 @@ def describe(
         target: tuple(program_for(program, function.name, target, cpu) for function, program in functions)
         for target in targets
     }
-    fields = _fields(routines, [proc for procs in programs.values() for proc in procs], ctx, init is not None, inputs)
+    values = InitialValues(ctx, init is not None, computed, inputs)
+    fields = _fields(routines, [proc for procs in programs.values() for proc in procs], values)
     workspace = max((proc.arena for procs in programs.values() for proc in procs), default=0)
     listed = tuple(function for function, _ in functions if function is not initializing)
     return Library(name, fields, listed, programs, initializing, workspace)
@@ -169,12 +165,14 @@ def describe(
 def _check_name(name: str) -> None:
     if identifier(name) != name:
         raise ArgumentError(f"the name of a library is an identifier, such as `{identifier(name)}`, not {name!r}")
-    if name in reserved(DIALECT) | TYPE_NAMES:
-        raise ArgumentError(f"`{name}` has a meaning in C or in the generated code: choose another name")
+    if name in KEYWORDS | GENERATED_TYPES:
+        raise ArgumentError(
+            f"`{name}` has a meaning in C, C++, JavaScript, Python or the generated code: choose another name"
+        )
 
 
 def _function(name: str, syms: Sequence[Sym]) -> ExportedFunction:
-    names = Namer(reserved(DIALECT) | {"net", "code", "symbols", "addresses"})
+    names = Namer(KEYWORDS | PARAMETERS)
     return ExportedFunction(name, tuple(SymbolBounds(names(sym.name), sym.lo, sym.hi) for sym in syms))
 
 
@@ -189,19 +187,17 @@ def _init_code(init: object) -> object:
     return graph.init_code(params)
 
 
-def _fields(
-    routines: Sequence[Routine], procs: Sequence[Proc], ctx: Context, is_fresh: bool, inputs: bool
-) -> tuple[Field, ...]:
+def _fields(routines: Sequence[Routine], procs: Sequence[Proc], values: InitialValues) -> tuple[Field, ...]:
     written: dict[TNode, bool] = {}
     for proc in procs:
         for node, is_written in arguments(proc):
             written[node] = written.get(node, False) or is_written
     entries = _entries(routines)
-    names = Namer(reserved(DIALECT) | {WORKSPACE, "net", "seed", "struct"})
+    names = Namer(C_NAMES | {WORKSPACE})
     fields, offset = [], 0
     for node, is_written in sorted(written.items(), key=lambda item: item[0].id):
         kind = "state" if node.role is Role.PLACEHOLDER and is_written else KINDS[node.role]
-        initial = Zeros() if kind == "input" and not inputs else initial_value(node, ctx, is_fresh)
+        initial = Zeros() if kind == "input" and not values.has_inputs else values.of(node)
         field = Field(names(node.path or node.label), node, kind, initial, entries.get(node))
         is_constant = node.role is Role.DATA and not is_written and isinstance(initial, Embedded)
         if not is_constant:

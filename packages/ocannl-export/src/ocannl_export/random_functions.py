@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ocannl.codegen.c_family import builtins
-from ocannl.codegen.c_family.dialect import Dialect, Prelude
-from ocannl.ir.precision import float32, float64, uint32
-from ocannl_export.initial_values import Drawn, uniform_bits_of
+from ocannl.codegen.c_family.dialect import Definition, Dialect
+from ocannl.codegen.numbers import is_narrow
+from ocannl.ir.precision import Precision, float32, float64, uint32
+from ocannl_export.initial_values import Drawn, random_bits
 from ocannl_export.library import Field
 
 THREEFRY = "threefry4x32_20"
@@ -26,24 +27,25 @@ static uint32_t random_word(const uint32_t *key, uint32_t ordinal, uint64_t posi
 }}
 """
 UNIT_FLOAT = """\
-static float random_unit_float(const uint32_t *key, uint32_t ordinal, uint64_t n)
+static float random_unit_float(const uint32_t *key, uint32_t ordinal, uint64_t n, int bits)
 {
-  return (float)(random_word(key, ordinal, n) >> 8) * 5.9604644775390625e-08f;
+  return (float)(random_word(key, ordinal, n) >> (32 - bits)) / (float)(1u << bits);
 }
 """
 UNIT_DOUBLE = """\
-static double random_unit_double(const uint32_t *key, uint32_t ordinal, uint64_t n)
+static double random_unit_double(const uint32_t *key, uint32_t ordinal, uint64_t n, int bits)
 {
   uint64_t high = random_word(key, ordinal, 2 * n), low = random_word(key, ordinal, 2 * n + 1);
-  return (double)((high << 32 | low) >> 11) * 1.1102230246251565e-16;
+  return (double)((high << 32 | low) >> (64 - bits)) / (double)((uint64_t)1 << bits);
 }
 """
 UNIFORM = """\
-static void draw_uniform_{type}({type} *y, uint64_t cells, const uint32_t *key, uint32_t ordinal, {type} low, {type} span)
+static void draw_uniform_{precision}(
+    {type} *y, uint64_t cells, const uint32_t *key, uint32_t ordinal, {number} low, {number} span)
 {{
-  for (uint64_t n = 0; n < cells; n++) y[n] = random_unit_{type}(key, ordinal, n) * span + low;
+  for (uint64_t n = 0; n < cells; n++) y[n] = {convert}(random_unit_{number}(key, ordinal, n, {bits}) * span + low);
 }}
-"""  # noqa: E501
+"""
 NORMAL_NUMBER = """\
 static double natural_logarithm(double x)  /* of 0 < x <= 1, by the series of atanh */
 {
@@ -80,43 +82,69 @@ static double normal_number(double first, double second)
 }
 """
 NORMAL = """\
-static void draw_normal_{type}({type} *y, uint64_t cells, const uint32_t *key, uint32_t ordinal, double mean, double deviation)
+static void draw_normal_{precision}(
+    {type} *y, uint64_t cells, const uint32_t *key, uint32_t ordinal, double mean, double deviation)
 {{
   for (uint64_t n = 0; n < cells; n++) {{
-    double first = random_unit_{type}(key, ordinal, 2 * n), second = random_unit_{type}(key, ordinal, 2 * n + 1);
-    y[n] = ({type})(normal_number(first, second) * deviation + mean);
+    double first = random_unit_{number}(key, ordinal, 2 * n, {bits});
+    double second = random_unit_{number}(key, ordinal, 2 * n + 1, {bits});
+    y[n] = {convert}(({number})(normal_number(first, second) * deviation + mean));
   }}
 }}
-"""  # noqa: E501
+"""
+
+
+def definitions(dialect: Dialect, fields: Iterable[Field]) -> list[Definition]:
+    """What the text of `random_functions` needs: the generator of random numbers, and conversions to narrow floats."""
+    drawn = _draws(fields)
+    narrow = sorted({p for p, _ in drawn if is_narrow(p)}, key=lambda precision: precision.name)
+    return [_threefry(dialect), *(builtins.narrowing(dialect, p) for p in narrow)] if drawn else []
 
 
 def random_functions(dialect: Dialect, fields: Iterable[Field]) -> list[str]:
-    """The functions that the given fields need, in order of definition."""
-    drawn = [(field, field.initial) for field in fields if isinstance(field.initial, Drawn)]
+    """The functions that the given fields need, in order of definition, after `definitions`."""
+    drawn = _draws(fields)
     if not drawn:
         return []
-    prelude = Prelude()
-    threefry = builtins.operation(dialect, THREEFRY, uint32)
-    assert threefry is not None
-    prelude.use(threefry)
-    texts = ["\n".join(prelude.lines()), WORD.format(threefry=threefry.name)]
-    for precision, unit in ((float32, UNIT_FLOAT), (float64, UNIT_DOUBLE)):
-        if any(field.node.precision is precision for field, _ in drawn):
-            texts.append(unit)
+    precisions = {precision for precision, _ in drawn}
+    texts = [WORD.format(threefry=_threefry(dialect).name)]
+    if precisions - {float64}:
+        texts.append(UNIT_FLOAT)
+    if float64 in precisions:
+        texts.append(UNIT_DOUBLE)
     if any(initial.normal for _, initial in drawn):
         root = "sqrt" if dialect.prototype == "" else "__builtin_sqrt"
         texts.append(NORMAL_NUMBER.replace("SQRT", root))
-    for template, normal in ((UNIFORM, False), (NORMAL, True)):
-        types = {field.c_type for field, initial in drawn if initial.normal is normal}
-        texts += [template.format(type=type_) for type_ in sorted(types)]
+    kinds = {(precision, initial.normal) for precision, initial in drawn}
+    for precision, normal in sorted(kinds, key=lambda kind: (kind[0].name, kind[1])):
+        template = NORMAL if normal else UNIFORM
+        texts.append(
+            template.format(
+                precision=precision.name,
+                type=dialect.types[precision],
+                number="double" if precision is float64 else "float",
+                bits=random_bits(precision, normal),
+                convert=builtins.conversion_name(float32, precision) if is_narrow(precision) else "",
+            )
+        )
     return texts
+
+
+def _threefry(dialect: Dialect) -> Definition:
+    definition = builtins.operation(dialect, THREEFRY, uint32)
+    assert definition is not None
+    return definition
+
+
+def _draws(fields: Iterable[Field]) -> list[tuple[Precision, Drawn]]:
+    return [(field.node.precision, field.initial) for field in fields if isinstance(field.initial, Drawn)]
 
 
 def draw_call(dialect: Dialect, field: Field, initial: Drawn, address: str) -> list[str]:
     """Statements that fill a field; `seed` is a variable of the function around them."""
-    assert uniform_bits_of(field.node, initial.normal) in (24, 53)
     key = f"const uint32_t key[4] = {{ (uint32_t)seed, (uint32_t)(seed >> 32), {initial.key[0]}u, {initial.key[1]}u }};"
-    kind, precision = ("normal", float64) if initial.normal else ("uniform", field.node.precision)
+    precision = float64 if initial.normal or field.node.precision is float64 else float32
+    kind = f"{'normal' if initial.normal else 'uniform'}_{field.node.precision.name}"
     low, span = (dialect.literal(number, precision).text for number in (initial.low, initial.span))
-    call = f"draw_{kind}_{field.c_type}({address}, {field.cells}, key, {initial.ordinal}u, {low}, {span});"
+    call = f"draw_{kind}({address}, {field.cells}, key, {initial.ordinal}u, {low}, {span});"
     return ["{", f"  {key}", f"  {call}", "}"]

@@ -11,6 +11,7 @@ from ocannl_export.c_dialects import GNU_UNIT, ISO_UNIT
 from ocannl_export.interface import header, interface
 from ocannl_export.library import WORKSPACE, ExportedFunction, Field, Library
 from ocannl_export.programs import arguments
+from ocannl_export.random_functions import definitions
 from ocannl_export.request import Files, Request
 from ocannl_export.targets import InstructionSet, host_levels
 
@@ -27,7 +28,7 @@ def c_files(library: Library, target: InstructionSet, unit: TranslationUnit) -> 
     procs = library.programs[target]
     parts = [
         f'#include "{library.name}.h"\n',
-        emit(procs, unit),
+        emit(procs, unit, definitions(unit.dialect, library.fields)),
         interface(library, unit.dialect, lambda f: run_statements(library, target, f, unit), is_aligned=is_aligned),
     ]
     return {f"{library.name}.h": header(library, is_aligned=is_aligned), f"{library.name}.c": "\n".join(parts)}
@@ -42,7 +43,7 @@ def run_statements(library: Library, target: InstructionSet, function: ExportedF
         addresses.append(f"net->{WORKSPACE}")
     return f"""\
 void *const addresses[] = {{ {", ".join(addresses)} }};
-return {unit.prefix}{proc.name}(addresses, symbols, 0);"""
+return {unit.symbol(proc.name)}(addresses, symbols, 0);"""
 
 
 def proc_of(library: Library, target: InstructionSet, function: ExportedFunction) -> Proc:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ocannl.backend.registry import resolve
+from ocannl.codegen.c_family.dialect import Prelude
 from ocannl.ir.cpu import COMMON_CPU, Cpu
 from ocannl_backend_c import toolchain
 from ocannl_backend_c.emit import emit
@@ -19,6 +20,7 @@ from ocannl_export.c_dialects import GNU_UNIT, hidden_unit
 from ocannl_export.forms.c_source import c_files, run_statements
 from ocannl_export.interface import header, interface
 from ocannl_export.library import ExportedFunction, Library
+from ocannl_export.random_functions import definitions
 from ocannl_export.request import Files, Request
 from ocannl_export.targets import NATIVE, TARGETS, InstructionSet, host_levels
 
@@ -72,7 +74,7 @@ def native_target() -> InstructionSet:
 def _dispatching_interface(library: Library, levels: Sequence[InstructionSet]) -> str:
     units = {level: hidden_unit(level.name) for level in levels}
     declared = [
-        f"{unit.linkage}int {unit.prefix}{proc.name}(void *const [], const int64_t [], struct control *);"
+        f"{unit.linkage}int {unit.symbol(proc.name)}(void *const [], const int64_t [], struct control *);"
         for level, unit in units.items()
         for proc in library.programs[level]
     ]
@@ -87,5 +89,8 @@ def _dispatching_interface(library: Library, levels: Sequence[InstructionSet]) -
         return "\n".join([*lines, run_statements(library, first, function, units[first])])
 
     text = interface(library, GNU_UNIT.dialect, call, is_aligned=True)
-    return "\n".join([f'#include "{library.name}.h"', "", "struct control;", *declared, "", text])
-
+    prelude = Prelude()
+    for definition in definitions(GNU_UNIT.dialect, library.fields):
+        prelude.use(definition)
+    head = [f'#include "{library.name}.h"', "", "struct control;", *declared, ""]
+    return "\n".join([*head, *prelude.lines(), text])

@@ -19,7 +19,6 @@ from ocannl_export.request import Files, Request
 from ocannl_export.targets import TARGETS
 from ocannl_export.templates import fill, names
 
-PAGE_BYTES = 65536
 STACK_BYTES = 1 << 20
 INSTANCE = """
 static struct @NAME@ instance;

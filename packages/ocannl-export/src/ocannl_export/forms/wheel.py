@@ -10,6 +10,7 @@ import re
 import sys
 import zipfile
 
+from ocannl.base.errors import ArgumentError
 from ocannl_export import __version__
 from ocannl_export.forms.native import host_cpu, linked
 from ocannl_export.library import ExportedFunction, Field, Library
@@ -104,8 +105,10 @@ NUMPY_TYPES = {"bfloat16": "uint16", "float8_e5m2": "uint8", "float8_e4m3fn": "u
 def wheel(request: Request) -> Files:
     """The wheel, for all processors of the family at hand."""
     levels = host_levels() if request.target is None else (request.target,)
+    name = request.name
+    if name in sys.stdlib_module_names | {"numpy"}:
+        raise ArgumentError(f"`{name}` is a module of Python that wheels must not replace: choose another name")
     library = request.library(levels, host_cpu())
-    name = library.name
     module = _module_text(library)
     files = {
         f"{name}/__init__.py": module.encode(),

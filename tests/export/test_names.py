@@ -1,0 +1,95 @@
+"""Arrays, routines, symbols and libraries may be called what C, C++, JavaScript and Python have a meaning for."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl_export.forms.webassembly import module
+from ocannl_export.library import describe
+from ocannl_export.reserved_names import GENERATED_FUNCTIONS, routine_names
+from ocannl_export.targets import TARGETS
+
+GCC, CXX, NODE = shutil.which("gcc"), shutil.which("g++"), shutil.which("node")
+pytestmark = pytest.mark.skipif(GCC is None, reason="there is no gcc")
+
+NAMES = [
+    # array, routine, symbol, library
+    ("linux", "class", "checked", "run"),
+    ("class", "constructor", "new", "step"),
+    ("NULL", "text", "this", "random"),
+    ("NAN", "init", "ctypes", "add"),
+    ("INT8_MAX", "word", "BigInt", "random"),
+    ("net", "1", "var", "threefry4x32_20"),
+    ("workspace", "import", "run_step", "init"),
+    ("code", "save", "self", "code"),
+]
+
+
+def gathering(array: str, routine: str, symbol: str) -> oc.Routine:
+    n = oc.symbol(symbol, 0, 5)
+    x = oc.placeholder(array, b=[5], o=[3])
+    total = oc.node("total", output=[3])
+    with oc.cd("add") as add:
+        total += x[n]
+    ctx = oc.Context("numpy")
+    ctx[x] = np.zeros((5, 3), "f4")
+    return ctx.compile(add, name=routine)
+
+
+@pytest.mark.parametrize(("array", "routine", "symbol", "library"), NAMES)
+def test_names_with_a_meaning(array: str, routine: str, symbol: str, library: str, tmp_path: Path) -> None:
+    compiled = gathering(array, routine, symbol)
+    assert GCC is not None
+    for vectors, options in ((True, ["-std=gnu11", "-Wall"]), (False, ["-std=c99", "-pedantic", "-Wall", "-Wextra"])):
+        oc.export(compiled, tmp_path / f"{library}.c", vectors=vectors)
+        command = [GCC, *options, "-Werror", "-c", "-o", "code.o", f"{library}.c"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+    if CXX:
+        (tmp_path / "user.cpp").write_text(f'#include <cstdio>\n#include "{library}.h"\n')
+        subprocess.run([CXX, "-std=gnu++17", "-fsyntax-only", "user.cpp"], cwd=tmp_path, check=True)
+    if NODE:
+        text = module(describe([compiled], library, [TARGETS["wasm32"]]))
+        methods = re.findall(r"^  (\w+)\(", text, re.MULTILINE)
+        assert len(set(methods)) == len(methods) > 4
+        (tmp_path / "module.mjs").write_text(text)
+        subprocess.run([NODE, "--check", "module.mjs"], cwd=tmp_path, check=True)
+
+
+@pytest.mark.skipif(
+    not any(row.name == "c" and row.usable for row in oc.backends()), reason="the C backend is not usable"
+)
+def test_names_in_wheels(tmp_path: Path) -> None:
+    (path,) = oc.export(gathering("class", "import", "self"), tmp_path / "names.whl", target="native")
+    with zipfile.ZipFile(path) as archive:
+        for name in ("names/__init__.py", "names/__init__.pyi"):
+            ast.parse(archive.read(name))
+    for name in ("numpy", "ctypes"):
+        with pytest.raises(oc.ArgumentError, match=f"`{name}` is a module of Python"):
+            oc.export(gathering("x", "step", "n"), tmp_path / f"{name}.whl", target="native")
+
+
+def test_all_static_functions_are_reserved(tmp_path: Path) -> None:
+    """A library `random` with a routine `word` would define `random_word` twice."""
+    params = [
+        oc.param(f"p_{dtype}_{normal}", oc.kaiming(normal=normal), o=[4], i=[4], dtype=dtype)
+        for dtype in ("float32", "float64", "bfloat16")
+        for normal in (False, True)
+    ]
+    x = oc.placeholder("x", o=[4])
+    total = sum(((p.astype("float32") @ x).sum() for p in params), x.sum())
+    ctx = oc.Context("numpy")
+    ctx.init(total)
+    oc.export(ctx.compile(total.forward, name="f"), tmp_path / "net.c", init=total)
+    text = (tmp_path / "net.c").read_text().split("const char *net_message", 1)[1]
+    defined = set(re.findall(r"^static (?:const )?\w+ (\w+)\(", text, re.MULTILINE))
+    assert {"random_word", "checked", "draw_normal_bfloat16"} <= defined <= GENERATED_FUNCTIONS
+    assert "word" in set(routine_names("random"))
