@@ -136,6 +136,36 @@ def test_node_runs_the_module(training: Training, tmp_path: Path) -> None:
     assert "the bytes are no file of safetensors" in result.stderr
 
 
+FLOAT64 = """\
+import { load } from "./functions.mjs";
+import { readFileSync } from "node:fs";
+const net = await load(readFileSync("functions.wasm"));
+net.arrays.x.set([0.5, 1.25, -0.75]);
+net.sum();
+console.log(JSON.stringify(net.arrays.total[0]));
+"""
+
+
+@needs_zig
+def test_functions_of_float64_are_those_of_javascript(tmp_path: Path) -> None:
+    x = oc.placeholder("x", o=[3], dtype="float64")
+    positive = oc.abs(x)
+    total = (oc.exp(x) + positive**1.7 + oc.tanh(x) + oc.sin(x) * oc.cos(x) + oc.log(positive)).sum()
+    ctx = oc.Context("numpy")
+    ctx[x] = np.array([0.5, 1.25, -0.75])
+    routine = ctx.compile(total.forward, name="sum", keep=total)
+    routine()
+    oc.export(routine, tmp_path / "functions.wasm")
+    (tmp_path / "functions.js").rename(tmp_path / "functions.mjs")
+    (tmp_path / "use.mjs").write_text(FLOAT64)
+    if shutil.which("node"):
+        result = subprocess.run(["node", "use.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert json.loads(result.stdout) == pytest.approx(ctx[total].item(), rel=1e-14)
+    error = ctx.compile(oc.erf(x).sum().forward, name="sum")
+    with pytest.raises(oc.Unsupported, match="the program calls erf, which neither WebAssembly nor JavaScript has"):
+        oc.export(error, tmp_path / "error.wasm")
+
+
 @needs_zig
 def test_pages_load_nothing_else(training: Training, tmp_path: Path) -> None:
     training.ctx[training.x], training.ctx[training.t] = training.data

@@ -42,6 +42,8 @@ IMPORTS = {
     **{f"fmod{suffix}": "(x, y) => x % y" for suffix in ("", "f")},
 }
 """Functions that WebAssembly lacks, as JavaScript has them, for programs with such operations in float64."""
+BINARY = frozenset({"pow", "atan2", "fmod"})
+"""Those with two parameters, besides which all have one."""
 ARRAY_TYPES = {
     "bool": "Uint8Array", "uint8": "Uint8Array", "uint16": "Uint16Array", "uint32": "Uint32Array",
     "uint64": "BigUint64Array", "int8": "Int8Array", "int16": "Int16Array", "int32": "Int32Array",
@@ -154,7 +156,8 @@ def binary(library: Library) -> bytes:
     files = dict(c_files(library, target, GNU_UNIT))
     source = files[f"{name}.c"]
     assert isinstance(source, str)
-    files[f"{name}.c"] = source + fill(INSTANCE, names(name))
+    source += fill(INSTANCE, names(name))
+    files[f"{name}.c"] = source
     functions = ["instance", "message", "init", *(function.name for function in library.functions)]
     functions += ["save", "load", "saved_size"] if library.saved else []
     exported = [f"-Wl,--export={name}_{function}" for function in functions]
@@ -169,7 +172,17 @@ def binary(library: Library) -> bytes:
     missing = [function for function in undefined if function not in IMPORTS]
     if missing:
         raise ExportError(f"the program calls {', '.join(missing)}, which neither WebAssembly nor JavaScript has")
-    return compilers.run([*command, "-Wl,--allow-undefined"], files, "code.wasm")
+    files[f"{name}.c"] = "".join(map(_import_declaration, undefined)) + source
+    renamed = [f"-D{function}=imported_{function}" for function in undefined]
+    return compilers.run([*command, *renamed], files, "code.wasm")
+
+
+def _import_declaration(function: str) -> str:
+    """The declaration of a function that the module imports, under a name that the compiler has no meaning for."""
+    type_ = "float" if function.endswith("f") else "double"
+    params = ", ".join([type_] * (2 if function.removesuffix("f") in BINARY else 1))
+    attributes = f'__attribute__((import_module("env"), import_name("{function}")))'
+    return f"{type_} imported_{function}({params}) {attributes};\n"
 
 
 def module(library: Library) -> str:
