@@ -240,8 +240,8 @@ def _atan2(p: Pointwise, xs: Sequence[Grid], kind: Precision) -> Grid:
     zero, pi = p.number(0, kind), p.number(math.pi, kind)
     on_axis = p.op("Equal", [x, zero], bool_)
     angle = p.op("Atan", [p.op("Div", [y, p.where(on_axis, zero, x)], kind)], kind)
-    half_turn = p.where(p.op("GreaterOrEqual", [y, zero], bool_), pi, p.op("Neg", [pi], kind))
-    angle = p.where(p.op("Less", [x, zero], bool_), p.op("Add", [angle, half_turn], kind), angle)
+    signed_pi = p.where(p.op("GreaterOrEqual", [y, zero], bool_), pi, p.op("Neg", [pi], kind))
+    angle = p.where(p.op("Less", [x, zero], bool_), p.op("Add", [angle, signed_pi], kind), angle)
     is_origin = p.op("And", [on_axis, p.op("Equal", [y, zero], bool_)], bool_)
     return p.where(is_origin, zero, angle)
 
