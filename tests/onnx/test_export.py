@@ -231,6 +231,16 @@ def test_order_of_truth_values(is_descending):
         assert np.array_equal(*computed(lambda a, f=function: f(a, descending=is_descending), values))
 
 
+def test_conversions_to_uint64():
+    numbers = np.array([3.0, 2.0**63, 1.4e19, 2.0**40], "float32")
+    assert np.array_equal(*computed(lambda a: a.astype("uint64"), numbers))
+
+
+def test_narrow_results_of_branches():
+    narrow = x.astype("bfloat16")
+    check(oc.cond(x.sum() > 0.0, lambda: narrow, lambda: narrow * 2.0).astype("float32"), {"x": x})
+
+
 @pytest.mark.parametrize("function", [oc.sort, oc.argsort, oc.argmax, oc.Tensor.max, lambda a: oc.relu_gate(a, a)])
 def test_order_of_uint64_has_no_form(function):
     with pytest.raises(oc.onnx.UnsupportedModel, match="of numbers of type uint64"):

@@ -92,7 +92,7 @@ class Grids:
         if grid.kind is uint64 and (kind.is_float or kind is bool_):
             name, source = self.cast(name, int64, uint64), uint64
         is_narrowing = kind is not target and kind is not bool_
-        if is_narrowing and (kind.is_float or not grid.kind.is_float):
+        if is_narrowing and (kind.is_float or not grid.kind.is_float or kind is uint64):
             name, source = self.cast(name, source, kind), kind
         if source is kind:
             return Grid(self.from_storage(name, kind), grid.axes, kind)

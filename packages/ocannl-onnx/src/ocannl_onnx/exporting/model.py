@@ -53,8 +53,9 @@ def export(
     `outputs` are a tensor, tensors by name or in a list, an `oc.graph`, or a block or other function of `inputs`, which
     are placeholders, by name or named by their labels. Parameters and states have their values in the context `ctx`,
     by default the default context; those without a value are initialized. Axes are in memory order: batch, output,
-    input. Static symbols are inputs. `opset` is a version of the operators, from 20. `external_data` tells whether the
-    data of parameters are in a second file, `PATH.data`, by default those of models beyond 2 GB.
+    input. Static symbols are inputs. `opset` is a version of the operators, from 20. With
+    `external_data=True`, by default for models beyond 2 GB, the data of parameters are in a second file, `PATH.data`,
+    to which the message refers.
 
     Raises: UnsupportedModel, which lists all operations that have no form in ONNX; ArgumentError.
     """

@@ -93,9 +93,8 @@ class RegionWriter:
         return self.statements.grids.constant(np.array(value), (), int64)
 
     def _zeros(self, node: TNode) -> Stored:
-        number = self.builder.constant(np.zeros((), node.precision.numpy))
-        name = self.builder.node("Expand", number, self.builder.integers(*node.dims)) if node.dims else number
-        return Stored(name, tuple(range(len(node.dims))))
+        zeros = self.statements.stores.full(node.dims, 0, node.precision)
+        return _in_order(self.statements.grids.to_storage(Grid(zeros.name, (), node.precision)), node)
 
     def _body(self, builder: OnnxBuilder, values: dict[TNode, Stored], steps: Mapping[Sym, Grid]) -> RegionWriter:
         return RegionWriter(builder, values, {**self.statements.steps, **steps}, self._host_function, self.missing)
