@@ -205,6 +205,12 @@ def make():
     ctx = oc.Context("c")
     step = ctx.compile(oc.seq(train.grad_update(loss), train.sgd(loss, 0.1)), name="step")
     return {"routines": step, "init": loss, "name": "tiny"}
+
+def extra():
+    return {**make(), "nonsense": 1}
+
+def iso():
+    return {**make(), "form": "c", "vectors": False}
 """
 
 
@@ -217,6 +223,14 @@ def test_the_command_writes_files(tmp_path: Path) -> None:
     assert "int tiny_step(struct tiny *net);" in (tmp_path / "out" / "tiny.h").read_text()
     failed = subprocess.run([*command[:-1], "out/tiny.xyz"], cwd=tmp_path, capture_output=True, text=True)
     assert failed.returncode == 1 and "the form of an export is one of" in failed.stderr
+    for function, options, message in [
+        ("extra", ["-o", "out/tiny.c"], "oc.export has no argument `nonsense=`"),
+        ("iso", ["-o", "out", "--form", "so"], "`vectors=False` is ISO C99, of the form `c`, not of `so`"),
+        ("make", ["-o", "script.py/tiny.c"], "the files of script.py/tiny.c cannot be written: "),
+    ]:
+        command = [*command[:2], f"script.py:{function}", *options]
+        failed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert failed.returncode == 1 and message in failed.stderr and "Traceback" not in failed.stderr
 
 
 @needs_zig

@@ -77,6 +77,16 @@ def test_names_in_wheels(tmp_path: Path) -> None:
             oc.export(gathering("x", "step", "n"), tmp_path / f"{name}.whl", target="native")
 
 
+def test_loops_of_a_routine_are_not_called_as_functions_of_the_interface(tmp_path: Path) -> None:
+    """`a_b_1` could be the first loop of the routine `a_b`, and the routine `b_1` of the library `a`."""
+    x = oc.placeholder("x", o=[3])
+    ctx = oc.Context("numpy")
+    routines = [ctx.compile((x * n).forward, name=name) for n, name in ((2, "a_b"), (3, "b_1"))]
+    oc.export(routines, tmp_path / "a.c")
+    assert GCC is not None
+    subprocess.run([GCC, "-Wall", "-Werror", "-c", "a.c"], cwd=tmp_path, check=True)
+
+
 def test_all_static_functions_are_reserved(tmp_path: Path) -> None:
     """A library `random` with a routine `word` would define `random_word` twice."""
     params = [

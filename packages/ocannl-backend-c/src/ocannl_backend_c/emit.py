@@ -45,13 +45,17 @@ LOADED_BY_PYTHON = TranslationUnit()
 
 
 def emit(
-    procs: Sequence[Proc], unit: TranslationUnit = LOADED_BY_PYTHON, definitions: Iterable[Definition] = ()
+    procs: Sequence[Proc],
+    unit: TranslationUnit = LOADED_BY_PYTHON,
+    definitions: Iterable[Definition] = (),
+    functions: Iterable[str] = (),
 ) -> str:
-    """Prints all programs as one C translation unit, with further definitions for text that follows."""
+    """Prints all programs as one C translation unit. Text that follows may use further `definitions`, and define
+    `functions`."""
     prelude, doc = Prelude(), Document()
     for definition in definitions:
         prelude.use(definition)
-    reserved_names = reserved(unit.dialect) | {unit.symbol(proc.name) for proc in procs}
+    reserved_names = reserved(unit.dialect) | {unit.symbol(proc.name) for proc in procs} | {*functions}
     names = Namer(reserved_names)
     for proc in procs:
         _program(unit, prelude, proc, names, reserved_names, doc)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ocannl.base.errors import ArgumentError
+from ocannl.base.traceback_filtering import public
 from ocannl.checkpoint.replacement import replace
 from ocannl.ir.name_mangling import identifier
 from ocannl.runtime.routine import Routine
@@ -25,6 +26,7 @@ WRITERS: Mapping[str, Callable[[Request], Files]] = {
 SUFFIXES = {".c": "c", ".so": "so", ".o": "object", ".whl": "wheel", ".wasm": "wasm", ".html": "html"}
 
 
+@public
 def export(
     routines: Routine | Sequence[Routine],
     path: str | os.PathLike[str],
@@ -58,7 +60,8 @@ def export(
     suffix_form = SUFFIXES.get(file.suffix, "")
     form = form or suffix_form
     if form not in WRITERS:
-        raise ArgumentError(f"the form of an export is one of {', '.join(WRITERS)}, not {form!r}; the path is {file}")
+        problem = f"not {form!r}" if form else f"which the suffix of {file} does not say: give `form=` for a folder"
+        raise ArgumentError(f"the form of an export is one of {', '.join(WRITERS)}, {problem}")
     if suffix_form not in ("", form):
         raise ArgumentError(f"the suffix of {file} is that of the form `{suffix_form}`, not of `{form}`")
     if target is not None and target not in (NATIVE, *TARGETS):

@@ -28,7 +28,8 @@ def command(
     """Write routines as C, a library, an object file, a wheel, WebAssembly or a page of HTML.
 
     Imports the module, from the current folder too, and calls the function. It returns a routine, a list of routines,
-    or the keyword arguments of `oc.export`, such as `{"routines": step, "init": loss, "name": "digits"}`.
+    or the keyword arguments of `oc.export`, such as `{"routines": step, "init": loss, "name": "digits"}`; options of
+    the command line take precedence.
     """
     from ocannl_export.api import export
 
@@ -37,6 +38,11 @@ def command(
     routines = arguments.pop("routines", None)
     if routines is None:
         raise ArgumentError(f"{function} must return routines, or a mapping with `routines`")
-    options = {"form": form, "target": target, "vectors": not iso_c99, **arguments}
-    for path in export(routines, out, **options):
+    given = {"form": form, "target": target, "vectors": False if iso_c99 else None}
+    arguments |= {option: value for option, value in given.items() if value is not None}
+    try:
+        paths = export(routines, out, **arguments)
+    except OSError as error:
+        raise ArgumentError(f"the files of {out} cannot be written: {error.strerror}") from None
+    for path in paths:
         typer.echo(f"{path}  {path.stat().st_size} bytes")

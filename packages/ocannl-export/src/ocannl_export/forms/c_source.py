@@ -26,9 +26,10 @@ def c_files(library: Library, target: InstructionSet, unit: TranslationUnit) -> 
     """The texts of the source and of the header, by file name."""
     is_aligned = unit is not ISO_UNIT
     procs = library.programs[target]
+    public = [f"{library.name}_{function.name}" for function in library.functions]
     parts = [
         f'#include "{library.name}.h"\n',
-        emit(procs, unit, definitions(unit.dialect, library.fields)),
+        emit(procs, unit, definitions(unit.dialect, library.fields), public),
         interface(library, unit.dialect, lambda f: run_statements(library, target, f, unit), is_aligned=is_aligned),
     ]
     return {f"{library.name}.h": header(library, is_aligned=is_aligned), f"{library.name}.c": "\n".join(parts)}
