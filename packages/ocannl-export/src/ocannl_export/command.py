@@ -38,8 +38,8 @@ def command(
     routines = arguments.pop("routines", None)
     if routines is None:
         raise ArgumentError(f"{function} must return routines, or a mapping with `routines`")
-    given = {"form": form, "target": target, "vectors": False if iso_c99 else None}
-    arguments |= {option: value for option, value in given.items() if value is not None}
+    options = {"form": form, "target": target, "vectors": False if iso_c99 else None}
+    arguments |= {option: value for option, value in options.items() if value is not None}
     try:
         paths = export(routines, out, **arguments)
     except OSError as error:
