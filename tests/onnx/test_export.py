@@ -218,6 +218,19 @@ def test_powers_of_integers_are_exact(kind):
         assert np.array_equal(*computed(function, bases, exponents))
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_products_of_integers_are_exact(kind):
+    limits = np.iinfo(kind)
+    numbers = RANDOM.integers(limits.min, limits.max, (4, 9), dtype=kind) | np.array(1, kind)
+    for function in (oc.Tensor.prod, lambda a: a.prod("i,j => i"), lambda a: a.prod("i,j => j")):
+        assert np.array_equal(*computed(function, numbers))
+
+
+def test_sums_of_int32_wrap():
+    numbers = np.full((3, 7), np.iinfo("int32").max, "int32")
+    assert np.array_equal(*computed(lambda a: a.sum("i,j => i"), numbers))
+
+
 def test_negative_powers_of_integers():
     bases, exponents = np.meshgrid(np.array([3, -1, 1, 0, 2]), np.array([-1, -2, -63, 2]))
     actual, _ = computed(lambda b, e: b**e, bases, exponents)

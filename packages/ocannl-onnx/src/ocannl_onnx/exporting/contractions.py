@@ -64,13 +64,36 @@ REDUCTIONS = {"add": "ReduceSum", "max": "ReduceMax", "min": "ReduceMin", "mul":
 
 
 def reduced(grids: Grids, grid: Grid, loops: Sequence[Sym], op: Op) -> Grid:
-    """A reduction over loops of the grid."""
+    """A reduction over loops of the grid. Integers are summed in int64, and multiplied by halves: runtimes compute
+    ReduceSum and ReduceProd in float64, so that larger results do not wrap."""
     if not loops:
         return grid
+    if op is MUL and not grid.kind.is_float and all(sym.extent for sym in loops):
+        return _product_of_halves(grids, grid, loops)
     axes = grids.builder.integers(*(n for n, sym in enumerate(grid.axes) if sym in loops))
-    name = grids.builder.node(REDUCTIONS[op.name], grid.name, axes, keepdims=0)
+    source = grid.name if op is not ADD or grid.kind is not int32 else grids.cast(grid.name, int32, int64)
+    name = grids.builder.node(REDUCTIONS[op.name], source, axes, keepdims=0)
     grids.builder.terms[name] = prod(sym.extent for sym in loops)
+    if source != grid.name:
+        name = grids.cast(name, int64, int32)
     return Grid(name, tuple(sym for sym in grid.axes if sym not in loops), grid.kind)
+
+
+def _product_of_halves(grids: Grids, grid: Grid, loops: Sequence[Sym]) -> Grid:
+    """The product over loops that are not empty: half of the elements times the remaining half, until one is left."""
+    builder, name, axes = grids.builder, grid.name, list(grid.axes)
+    for sym in loops:
+        axis, size = axes.index(sym), sym.extent
+        while size > 1:
+            half = size // 2
+            ends = [(0, half), (half, 2 * half), (2 * half, size)][: 2 + size % 2]
+            parts = [builder.node("Slice", name, *map(builder.integers, (*pair, axis))) for pair in ends]
+            name, size = builder.node("Mul", *parts[:2]), size - half
+            if len(parts) == 3:
+                name = builder.node("Concat", name, parts[2], axis=axis)
+        name = builder.node("Squeeze", name, builder.integers(axis))
+        axes.remove(sym)
+    return Grid(name, tuple(axes), grid.kind)
 
 
 # --- windows ----------------------------------------------------------------------------------------------------------
