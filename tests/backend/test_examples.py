@@ -216,6 +216,17 @@ def test_fine_tune_head_on_sentences(monkeypatch):
     assert accuracy > 0.5  # of six classes
 
 
+@pytest.mark.parametrize("_backend", [BACKENDS[0]], indirect=True)
+def test_export_digits(tmp_path, _backend):
+    """The C source; tests/export compiles what the other forms need."""
+    pytest.importorskip("sklearn")
+    pytest.importorskip("ocannl_export")
+    command = [sys.executable, str(EXAMPLES / "export_digits.py"), "digits.c"]
+    printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert [line.split()[0] for line in printed.splitlines()] == ["digits.h", "digits.c"]
+    assert "int digits_train(struct digits *net, int64_t n);" in (tmp_path / "digits.h").read_text()
+
+
 def test_there_is_a_test_for_every_example():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     of_onnx = EXAMPLES.parent / "tests" / "onnx" / "test_shipped_models.py"
