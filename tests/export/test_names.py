@@ -6,6 +6,7 @@ import ast
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -67,11 +68,18 @@ def test_names_with_a_meaning(array: str, routine: str, symbol: str, library: st
 @pytest.mark.skipif(
     not any(row.name == "c" and row.usable for row in oc.backends()), reason="the C backend is not usable"
 )
-def test_names_in_wheels(tmp_path: Path) -> None:
+def test_names_and_numbers_in_wheels(tmp_path: Path) -> None:
     (path,) = oc.export(gathering("class", "import", "self"), tmp_path / "names.whl", target="native")
     with zipfile.ZipFile(path) as archive:
         for name in ("names/__init__.py", "names/__init__.pyi"):
             ast.parse(archive.read(name))
+        archive.extractall(tmp_path)
+    call = "import names; net = names.Net(); net.import_2(4); net.import_2({})"
+    for number in (5, 2**64, -(2**64)):
+        result = subprocess.run(
+            [sys.executable, "-c", call.format(number)], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert result.returncode == 1 and "a symbol is out of its range" in result.stderr
     for name in ("numpy", "ctypes"):
         with pytest.raises(oc.ArgumentError, match=f"`{name}` is a module of Python"):
             oc.export(gathering("x", "step", "n"), tmp_path / f"{name}.whl", target="native")

@@ -52,6 +52,10 @@ def _check(code):
         raise Error(_library.@NAME@_message(code).decode())
 
 
+def _int64(number):
+    return ctypes.c_int64(min(max(number, -(2**63)), 2**63 - 1))  # ctypes would wrap it around
+
+
 class Net:
     """The arrays of the program, views of one block of memory by name, and its functions."""
 
@@ -147,7 +151,7 @@ def _member(field: Field) -> str:
 def _method(name: str, function: ExportedFunction) -> str:
     symbols = "".join(f", {s.name}: int" for s in function.symbols)
     ranges = "; ".join(f"{s.low} <= {s.name} <= {s.high}" for s in function.symbols)
-    arguments = "".join(f", ctypes.c_int64({s.name})" for s in function.symbols)
+    arguments = "".join(f", _int64({s.name})" for s in function.symbols)
     doc = f'        """{ranges}"""\n' if ranges else ""
     call = f"        _check(_library.{name}_{function.name}(self._address{arguments}))\n"
     return f"    def {function.name}(self{symbols}) -> None:\n{doc}{call}"
