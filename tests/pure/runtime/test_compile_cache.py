@@ -1,5 +1,6 @@
 """Compiling through the cache: a hit does what compiling does."""
 
+import gc
 import os
 import threading
 import time
@@ -132,7 +133,8 @@ def test_disabled_disk_cache(build, fake, private_cache):
     assert not private_cache.exists()
 
 
-def test_code_without_blob_is_reused_in_the_process_only(build, fake, private_cache):
+def test_code_without_blob_is_reused_while_a_program_has_it(build, fake, private_cache):
+    """Such code may refer to nodes, whose memory would never be freed if the cache kept it."""
     compile_ = fake.compile
 
     def without(procs):
@@ -141,12 +143,15 @@ def test_code_without_blob_is_reused_in_the_process_only(build, fake, private_ca
         return code
 
     fake.compile = without
-    compiled(build, fake)
-    compiled(build, fake)
+    programs = [compiled(build, fake), compiled(build, fake)]
     assert fake.compiled == 1
     compile_cache.clear()
-    compiled(build, fake)
+    programs.append(compiled(build, fake))
     assert fake.compiled == 2
+    programs.clear()
+    gc.collect()
+    compiled(build, fake)
+    assert fake.compiled == 3
     assert not private_cache.exists() or not any(private_cache.iterdir())
 
 

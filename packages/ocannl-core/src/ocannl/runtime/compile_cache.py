@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from ocannl.base.disk_cache import Cache, Record, open_cache
 from ocannl.base.errors import CompileError
 from ocannl.base.forks import after_fork_in_child, replace_after_fork
 from ocannl.base.log import logger
-from ocannl.ir.canon import Canonical
+from ocannl.ir.canon import Canonical, canonical
 from ocannl.ir.loops import AccessMode, Fact
 from ocannl.ir.tnode import Placement
 from ocannl.runtime import source_fingerprint
@@ -25,6 +26,9 @@ MEMORY_ENTRIES = 256
 Header = Mapping[str, Any]
 _log = logger("runtime.compile_cache")
 _memory: OrderedDict[str, tuple[Header, CompiledCode]] = OrderedDict()
+_live: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()
+"""Programs whose code cannot be serialized. It may refer to nodes and so keep their memory alive; therefore it is only
+reused while a routine has the program."""
 _guard = threading.Lock()
 replace_after_fork(globals(), "_guard", threading.Lock)
 _in_flight: dict[str, _Flight] = {}
@@ -98,6 +102,10 @@ def lookup(key: str, canon: Canonical, name: str, backend: Backend) -> Program |
     if cached is not None:
         _log.debug("`%s` for %s was compiled by this process before", name, backend.name)
         return _restore_program(*cached, canon, name, backend)
+    live = _live.get(key)
+    if live is not None:
+        _log.debug("`%s` for %s is in use by a routine of this process", name, backend.name)
+        return _restore_program(_header(canonical(live.comp, live.keep_reasons), live), live.code, canon, name, backend)
     cache = _open_cache()
     record = cache.load(key) if cache else None
     if record is None:
@@ -119,12 +127,16 @@ def lookup(key: str, canon: Canonical, name: str, backend: Backend) -> Program |
 
 
 def insert(key: str, canon: Canonical, program: Program, backend: Backend) -> None:
-    """Adds a program to the cache of this process, and to that on disk if its code can be serialized."""
+    """Adds a program to the caches: to that of this process while the program lives, and if its code can be serialized,
+    for longer, and on disk."""
+    blob = blob_of(backend, program.code)
+    if blob is None:
+        _live[key] = program
+        return
     header = _header(canon, program)
     _insert_in_memory(key, header, program.code)
-    blob = blob_of(backend, program.code)
-    cache = None if blob is None else _open_cache()
-    if cache is not None and blob is not None:
+    cache = _open_cache()
+    if cache is not None:
         cache.store(key, Record(dict(header), blob))
 
 
@@ -137,6 +149,7 @@ def clear() -> None:
     """Clears the in-memory cache; the disk cache is unchanged."""
     with _guard:
         _memory.clear()
+        _live.clear()
         _plain_passes.clear()
 
 

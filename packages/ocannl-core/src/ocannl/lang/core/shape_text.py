@@ -15,6 +15,8 @@ SEPARATOR = re.compile(r"->|[|,\s]+")
 
 def rows_of_text(text: str) -> list[tuple[Kind, RowSpec, list[Size]]]:
     """The rows of a text, with the sizes among their axes, or pairs of unit and size."""
+    if not isinstance(text, str):
+        parse_shape(text)  # raises the error of this type
     axes = [axis for axis in SEPARATOR.split(UNIT.sub(r"\1=", text)) if axis not in ("", "...")]
     units = iter([axis.rpartition("=")[0] for axis in axes])
     rows: list[tuple[Kind, RowSpec, list[Size]]] = []
