@@ -8,6 +8,7 @@ callback of a weak reference; these are counted. Prints what happened, as JSON.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
 import os
 import signal
@@ -166,7 +167,8 @@ def main() -> int:
             if run % 10 == 0 or run == RUNS - 1:
                 is_usable(life, 2 * run % 20)
     time.sleep(0.5)
-    subprocess._cleanup()  # of children whose `Popen` an interrupt has dropped, as when the next process starts
+    gc.collect()  # traceback frames may hold a `Popen` that an interrupt has stopped; then it is reaped as the next starts
+    subprocess._cleanup()
     print(json.dumps({"seed": SEED, "left": children(), **counts}))
     return 0
 
