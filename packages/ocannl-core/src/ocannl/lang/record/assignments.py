@@ -71,11 +71,12 @@ def write_assignment(
         _adopt_type(lhs, t.typing)
     if logic is not None:
         _refuse_composed(logic, app)
-        _refuse_second_logic(logic, t, app)
+        if active.is_current(t):
+            _refuse_second_logic(logic, accum, t)
         if app is not None and _matches_arity(logic, len(app.operands)):
             active.consumed.add(t)
-            axes = logic_of(logic, len(app.operands))
-            _record_statement(active, lhs, accum, clear, _combine(app.operation), app.operands, axes, {})
+            op, axes = app.operation, logic_of(logic, len(app.operands))
+            _record_statement(active, lhs, accum, clear, _combine(op), app.operands, axes, dict(op.sizes))
         else:
             _record_statement(active, lhs, accum, clear, _identity, (t,), logic_of(logic, 1), {})
         return
@@ -93,14 +94,20 @@ def _refuse_composed(logic: object, app: Application[Tensor] | None) -> None:
         raise CodeError(f'`{app.operation.name}` has no meaning with "@"; multiply, add, or write the loops as a spec')
 
 
-def _refuse_second_logic(logic: object, value: Tensor, app: Application[Tensor] | None) -> None:
-    """Raises CodeError if the root operation has loops that differ from the explicit ones."""
-    if app is not None and not _is_pointwise(app) and app.operation.logic != logic_of(logic, len(app.operands)):
-        loops = app.operation.logic.spec.text or app.operation.logic.name
-        raise CodeError(
-            f"`{describe(value)}` has its own loops ({loops}), and {logic!r} specifies others: omit one of them, "
-            f"or compute the value into a tensor first"
-        )
+def _refuse_second_logic(logic: object, accum: Op | None, value: Tensor) -> None:
+    """Raises CodeError if the root operation has its own loops or reduction, which differ; a slice has none."""
+    app = value.application
+    if app is None or app.operation.logic.name == "slice" or _is_pointwise(app):
+        return
+    op, loops = app.operation, app.operation.logic
+    text = str(loops.spec.text or loops.spec)
+    remedy = "omit one of them, or compute the value into a tensor first"
+    is_mergeable = op.combine is not None and _matches_arity(logic, len(app.operands))
+    if not is_mergeable or logic_of(logic, len(app.operands)) != loops:
+        raise CodeError(f"`{describe(value)}` has its own loops ({text}), and {logic!r} specifies others: {remedy}")
+    if op.reduce not in (None, accum):
+        stated = "stores without accumulating" if accum is None else f"accumulates by {accum.name}"
+        raise CodeError(f"`{describe(value)}` reduces by {op.reduce.name}, and the assignment {stated}: {remedy}")
 
 
 def _is_pointwise(app: Application[Tensor]) -> bool:
