@@ -68,7 +68,7 @@ def test_the_error_states_both_loops_and_the_remedies() -> None:
     with pytest.raises(oc.CodeError) as caught:
         record("=:", ".", VALUES["einsum"])
     assert str(caught.value) == (
-        '`einsum("ij => j", m)` has its own loops (ij => j), and \'.\' specifies others: omit one of them, or compute '
+        "`einsum(\"ij => j\", m)` has its own loops (ij => j), and '.' specifies others: omit one of them, or compute "
         "the value into a tensor first"
     )
 
@@ -133,7 +133,11 @@ def test_projections_iterate_over_the_value_of_an_operand() -> None:
 
 def test_slices_and_elementwise_results_take_explicit_loops() -> None:
     rows = oc.tensor(M, batch_axes=1)
-    for value, expected in ((lambda: rows[1], M[1]), (lambda: 2 * v(), 2 * V), (lambda: m().mean("ij => j"), M.mean(0))):
+    for value, expected in (
+        (lambda: rows[1], M[1]),
+        (lambda: 2 * v(), 2 * V),
+        (lambda: m().mean("ij => j"), M.mean(0)),
+    ):
         code, n = record("=:", ".", value)
         ctx = oc.Context("numpy")
         ctx.run(code)
