@@ -26,6 +26,7 @@ from ocannl.infer import (
     defaults,
     leaf_growth,
     project,
+    row_overlaps,
     shape,
     size_equations,
     solve,
@@ -308,11 +309,11 @@ def first(stage):
 
 @bug("ends", 26)
 def overlap_reversed(patch):
-    def overlap(a, b, real=default_rows.overlap):
+    def overlap(a, b, real=row_overlaps.overlap):
         closings = real(a, b)
         return [defaults.RowDefault(b.var, a.value) for a, b in zip(closings, closings[::-1], strict=True)]
 
-    patch.setattr(default_rows, "overlap", overlap)
+    patch.setattr(row_overlaps, "overlap", overlap)
 
 
 @bug("stretches", 1)
@@ -328,7 +329,7 @@ def rows_end_before_leaves_grow(patch):
 @bug("stretches", 1)
 def computed_axes_decided_before_leaves(patch):
     def behind_the_rows(table):
-        rows = [row for row in table if row[1].__module__ == default_rows.__name__]
+        rows = [row for row in table if row[1].__module__ in (default_rows.__name__, row_overlaps.__name__)]
         return [*rows, table[-1], *(row for row in table[:-1] if row not in rows)]
 
     stages(patch, behind_the_rows)

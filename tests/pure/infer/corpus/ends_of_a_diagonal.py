@@ -1,8 +1,8 @@
-"""A diagonal of unknown size at the end of a row with leading sizes: the overlap is ambiguous."""
+"""A diagonal at the end of a row with leading sizes: the ends were compared by one equality and one pair at a time."""
 
 from itertools import permutations
 
-OPEN = "the solution depends on the order; refusals suggest the axes of the leaf"
+OPEN = ""
 
 
 def replay(net):
@@ -12,8 +12,5 @@ def replay(net):
         x = net.x("?", "x")
         for spec, sizes in order:
             net.einsum(spec, x, **sizes)
-        try:
-            outcomes.add(str(x))
-        except Exception:
-            outcomes.add("refused")
-    assert len(outcomes) == 1, outcomes
+        outcomes.add(str(x))
+    assert outcomes == {"3,1,1"}, outcomes

@@ -7,7 +7,7 @@ consequences are propagated, and the stages start again from the first.
 
 from __future__ import annotations
 
-from ocannl.infer import default_axes, default_rows
+from ocannl.infer import default_axes, default_rows, row_overlaps
 from ocannl.infer.broadcast import propagate_axis
 from ocannl.infer.defaults import Default, Stage, Undecided, commit, suggest_leaf_axes
 from ocannl.infer.mismatch import Mismatch
@@ -17,7 +17,7 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("rows of leaves grow to their uses", default_rows.grow_leaves),
     ("axes of counted rows fit their uses", default_axes.fit_counted),
     ("counted rows are filled", default_rows.fill_counted),
-    ("equal rows are laid over each other", default_rows.overlap_rows),
+    ("equal rows are laid over each other", row_overlaps.overlap_rows),
     ("rows end", default_rows.end_rows),
     ("axes of leaves fit their uses", default_axes.fit_leaves),
     ("indexed axes reach their indices", default_axes.reach_indices),
