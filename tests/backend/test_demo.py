@@ -33,6 +33,7 @@ def backend(request):
     return request.param
 
 
+@pytest.mark.slow
 def test_report_of_a_successful_run(backend, tmp_path):
     result = demo("--backend", backend, "--out", tmp_path / "deep" / "digits.png")
     assert result.exit_code == 0, result.output
@@ -54,6 +55,7 @@ def test_plot_is_a_readable_image(backend, tmp_path):
     assert (height, width) == (750, 1650)
 
 
+@pytest.mark.slow
 def test_accuracy_equals_that_of_the_reference_backend(backend, tmp_path):
     results = [demo("--backend", name, "--epochs", 2, "--out", tmp_path / "d.png") for name in ("numpy", backend)]
     accuracies = [float(report(result)["test accuracy"].partition(",")[0]) for result in results]
@@ -100,6 +102,7 @@ def test_extreme_sizes(tmp_path):
     assert "64-1-10, 85 parameters, 1 steps of 1300 digits" in result.stdout
 
 
+@pytest.mark.slow
 def test_terminal_shows_a_progress_bar(backend, tmp_path):
     pty = pytest.importorskip("pty")
     controller, terminal = pty.openpty()
@@ -130,6 +133,7 @@ def short_demo(name, *arguments):
 LANGUAGE = ("names", "text")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LANGUAGE)
 def test_language_models_write(name):
     result = short_demo(name, "--backend", BACKENDS[0], "--epochs", 1)
@@ -138,6 +142,7 @@ def test_language_models_write(name):
     assert "sample" in fields
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(DEMOS.keys() - set(LANGUAGE)))
 def test_demos_reach_what_they_require(name, tmp_path):
     result = short_demo(name, "--backend", BACKENDS[0], "--out", tmp_path / "deep" / "picture.png")

@@ -48,6 +48,7 @@ def decoder() -> nn.Decoder:
     return decoder
 
 
+@pytest.mark.slow
 @pytest.mark.sample(covering=("backend name",))
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("backend", usable_backends())
@@ -85,6 +86,7 @@ def test_a_step_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert decoder.position == 32 + 3
 
 
+@pytest.mark.slow
 def test_streams_and_ends(decoder: nn.Decoder) -> None:
     greedy = decoder.generate([1, 2, 3], count=6, temperature=0)
     assert greedy == list(decoder.stream([1, 2, 3], count=6, temperature=0.0, seed=5))

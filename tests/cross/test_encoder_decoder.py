@@ -106,6 +106,7 @@ def test_logits_with_sources_of_unequal_lengths(backend: str, of_vectors: bool) 
             np.testing.assert_allclose(rows, wanted, rtol=0, atol=5e-5 * np.abs(wanted).max())
 
 
+@pytest.mark.slow
 def test_sources_remain_and_sequences_resume(pair: tuple[nn.Decoder, Any]) -> None:
     decoder, expected = pair
     source, other = SOURCES
@@ -117,6 +118,7 @@ def test_sources_remain_and_sequences_resume(pair: tuple[nn.Decoder, Any]) -> No
     assert decoder.generate([7], count=4, temperature=0, sources=other) == greedy(expected, other, [7], 4)
 
 
+@pytest.mark.slow
 def test_sampling_and_beams_read_the_memory(pair: tuple[nn.Decoder, Any]) -> None:
     decoder, expected = pair
     drawn = decoder.generate([1], count=6, top_k=3, seed=4, sources=SOURCES[1])
@@ -135,6 +137,7 @@ def test_sampling_and_beams_read_the_memory(pair: tuple[nn.Decoder, Any]) -> Non
         assert abs(decoder.beam_search([1], count=2, source=source)[0][1] - pairs_of) < 1e-4
 
 
+@pytest.mark.slow
 def test_the_encoder_runs_once_for_sources(pair: tuple[nn.Decoder, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     decoder, _ = pair
     assert decoder._sources is not None
@@ -145,6 +148,7 @@ def test_the_encoder_runs_once_for_sources(pair: tuple[nn.Decoder, Any], monkeyp
     assert len(calls) == 1
 
 
+@pytest.mark.slow
 def test_refusals(pair: tuple[nn.Decoder, Any]) -> None:
     decoder, _ = pair
     with pytest.raises(oc.DataError, match="has an encoder: give the first prompts `sources=`"):

@@ -93,6 +93,7 @@ def test_a_seeded_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert any(verdict(drawn(seed)) for seed in (hint, *range(200)))
 
 
+@pytest.mark.slow
 def test_a_program_with_a_wrong_gradient_becomes_small(monkeypatch: pytest.MonkeyPatch) -> None:
     hint, put = BUGS["the exponential forgets its value"]
     put(monkeypatch)

@@ -28,6 +28,7 @@ def test_lines(pair: Pair) -> None:
     assert ours <= MOST * theirs, f"{ours} lines in ocannl, {theirs} in PyTorch"
 
 
+@pytest.mark.slow
 @pytest.mark.sample(covering=("pair",))
 @pytest.mark.parametrize("backend", usable_backends())
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)

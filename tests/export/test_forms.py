@@ -233,6 +233,7 @@ def test_the_command_writes_files(tmp_path: Path) -> None:
         assert failed.returncode == 1 and message in failed.stderr and "Traceback" not in failed.stderr
 
 
+@pytest.mark.slow
 @needs_zig
 def test_the_page_of_digits_is_small(tmp_path: Path) -> None:
     example = Path(__file__).resolve().parents[2] / "examples" / "export_digits.py"

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 SECONDS = float(os.environ.get("OCANNL_TEST_STORM", "3"))
 
 
+@pytest.mark.slow
 def test_a_shared_cache_under_damage(compiled, script):
     report = script("storm.py", compiled, SECONDS, 0)
     assert report["statuses"] == [0] * 9

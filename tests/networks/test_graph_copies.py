@@ -14,6 +14,7 @@ from .compare import built
 from .generate import generate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_copies_have_the_same_code(first: int) -> None:
     for seed in range(first, first + 10):

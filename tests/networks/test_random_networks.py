@@ -61,7 +61,12 @@ def expected(seed: int, network: Network) -> list[Expected]:
 
 
 def verdict(seed: int, network: Network) -> Failure | None:
-    return check_network(network, run_config_of(seed, network), expected(seed, network))
+    """In float64, PyTorch may be less accurate than the compiled code; the evaluator, adding in 80 bits, decides."""
+    run_config = run_config_of(seed, network)
+    failure = check_network(network, run_config, expected(seed, network))
+    if failure is not None and failure.kind == "disagreement" and run_config.kind == "float64":
+        return check_network(network, run_config, [expected_by_evaluation(network)])
+    return failure
 
 
 def test_networks_train_as_they_should(seed: int) -> None:
@@ -80,6 +85,12 @@ def test_networks_train_as_they_should(seed: int) -> None:
     command = f"OCANNL_TEST_FIRST={seed} OCANNL_TEST_NETWORKS=1 pytest {__file__}"
     pytest.fail(f"seed {seed}, {run_config}: {wrong}\n\n{command}\n\nA smaller network: {failure}\n\n"
                 f"{small.script(run_config.kind, run_config.backend, run_config.threads)}", pytrace=False)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed_of_network", [11359, 11515, 11547])
+def test_roundings_of_pytorch_are_no_defects(seed_of_network: int) -> None:
+    """Gradients of PyTorch in float64 are off by more than is allowed, those of the compiled networks are not."""
+    assert verdict(seed_of_network, generate(Choices(Random(seed_of_network)))) is None
 
 
 def test_roundings_that_a_network_amplifies_are_allowed() -> None:

@@ -17,6 +17,7 @@ FIRST = int(os.environ.get("OCANNL_TEST_FIRST", "0"))
 MODELS = 100  # of one test
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, MODELS))
 def test_mutated_models_raise_errors_of_ocannl_only(first: int, tmp_path: Path) -> None:
     failures, end = [], first + MODELS

@@ -59,6 +59,7 @@ def run_exported(model: Any, inputs: list[Any]) -> Any:
     return session.run(None, {value.name: arrays[value.name] for value in session.get_inputs()})
 
 
+@pytest.mark.slow
 @pytest.mark.sample(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("part", range(PARTS))

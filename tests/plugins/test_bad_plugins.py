@@ -111,6 +111,7 @@ def assert_remedy(plugin, reason):
     assert ("--upgrade ocannl-core" in reason) == ("api_version=2" in plugin.text and "built for version" in reason)
 
 
+@pytest.mark.slow
 def test_discovery_off_checks_nothing_of_others(machine):
     done = machine.run(OCANNL_DISCOVERY="off", OCANNL_CACHE_DIR=str(machine.folder / "other"))
     assert done.returncode == 0, done.stderr

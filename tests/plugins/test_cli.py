@@ -24,6 +24,7 @@ def ocannl(tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_missing_libraries_name_the_pip_command(tmp_path):
     code = (
         "import importlib.util as u, sys; real = u.find_spec\n"
@@ -54,6 +55,7 @@ def test_the_settings_and_where_they_come_from(ocannl, tmp_path):
     assert "seed = 7" in ocannl("config").stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_trusted_folders(ocannl, tmp_path):
     variables = {"HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "home")}
     (tmp_path / "ocannl.toml").write_text("c_compiler = 'clang'\n")
@@ -86,6 +88,7 @@ def test_doctor_lists_installed_backends(ocannl):
     assert done.stderr.startswith("UnknownBackend: no backend `nothing` is installed; there are ")
 
 
+@pytest.mark.slow
 def test_doctor_describes_the_processor(ocannl, tmp_path):
     file = tmp_path / "cpu.json"
     done = ocannl("doctor", "numpy", "--save-cpu", str(file), OCANNL_CPU=str(MACHINES / "granite_rapids.json"))
@@ -97,10 +100,12 @@ def test_doctor_describes_the_processor(ocannl, tmp_path):
     assert done.stderr.startswith("ArgumentError: the description of the processor cannot be written: ")
 
 
+@pytest.mark.slow
 def test_the_version(ocannl):
     assert ocannl("--version").stdout.strip()
 
 
+@pytest.mark.slow
 def test_operations_are_listed_by_parts_of_their_names(ocannl):
     done = ocannl("ops", "LOG_softmax", "OC.Softmax", "Conv?D")
     calls = [line.partition("(")[0] for line in done.stdout.splitlines()[1:]]
@@ -109,6 +114,7 @@ def test_operations_are_listed_by_parts_of_their_names(ocannl):
     assert "oc.softmax(x, spec: str | None = None, **names: Any)\t`exp(x) / sum(exp(x))` over" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
@@ -122,6 +128,7 @@ def test_an_unknown_operation_is_an_error(ocannl, name, advice):
     assert done.stderr.startswith(f"UnknownName: no operation matches `{name}`; {advice}")
 
 
+@pytest.mark.slow
 def test_generated_text_is_written_to_a_folder(ocannl, tmp_path):
     folder = tmp_path / "a" / "b"
     done = ocannl("ops", "relu6", "--generate", "json", "--output", str(folder))
@@ -132,6 +139,7 @@ def test_generated_text_is_written_to_a_folder(ocannl, tmp_path):
     assert "## relu6\n" in (folder / "ocannl.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_generated_source_is_printed(ocannl):
     done = ocannl("ops", "oc.take", "--generate", "functions")
     assert "\ndef take(t: object, ids: object, *, label: str | None = None) -> Tensor:\n" in done.stdout
@@ -155,6 +163,7 @@ assert [w.category for w in caught] == [oc.DefectWarning]
 """
 
 
+@pytest.mark.slow
 def test_replay_of_a_defect(ocannl, tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OCANNL_")}
     environment |= {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OCANNL_CACHE_DIR": str(tmp_path)}

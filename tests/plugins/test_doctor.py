@@ -19,6 +19,7 @@ HOST = "int(open(f'/proc/{os.getppid()}/stat').read().rsplit(')')[1].split()[1])
 VERDICT = "{'works': True, 'reason': 'fine', 'is_unavailable': False}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "works", "message"),
     [
@@ -57,11 +58,13 @@ def test_garbage_on_every_descriptor_is_no_answer():
     assert "without an answer" in reason or "OSError" in reason
 
 
+@pytest.mark.slow
 def test_endless_output_does_not_block():
     works, reason = examine_single("[print('y' * 9999) for _ in iter(int, 1)]", 1.0)
     assert not works and reason.startswith("it did not respond within 1 seconds")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [9, 19])
 @pytest.mark.parametrize("target", ["os.getppid()", "os.getpgid(0)", HOST], ids=["parent", "leader", "host"])
 def test_one_that_ends_or_stops_others_leaves_the_rest(number, target, monkeypatch):

@@ -87,6 +87,7 @@ def test_isolated_processes_start_none(site, monkeypatch, caplog):
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_verdicts_on_hangs_are_cached(site, monkeypatch):
     monkeypatch.setattr(plugin_check, "TIMEOUT_SECONDS", 2.0)
     site.plugin("slow", probe="__import__('time').sleep(1000)", dist="slow-dist")

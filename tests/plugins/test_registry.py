@@ -386,6 +386,7 @@ def test_first_distribution_of_a_name_takes_precedence(site, tmp_path, monkeypat
 # ------------------------------------------------------------------------------------------------- what is harmless
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "raised", ["SystemExit(2)", "GeneratorExit", "BaseException('odd')", "BaseExceptionGroup('g', [SystemExit()])"]
 )
@@ -419,6 +420,7 @@ def test_crashing_plugin_is_skipped(site, where, caplog):
     assert len([r for r in caplog.records if "run: pip uninstall dying-dist" in r.getMessage()]) == 1  # told once
 
 
+@pytest.mark.slow
 def test_verdicts_are_cached_until_installation_changes(site, monkeypatch):
     checked = []
     run_isolated = plugin_check.run_isolated

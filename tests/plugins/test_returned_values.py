@@ -55,6 +55,7 @@ def test_nonsense_names_backend_distribution_and_call(site, call, member):
     assert re.search(pattern, str(caught.value))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member", ["version = None", "device_count = lambda self: None", "capabilities = None"])
 def test_another_backend_is_chosen_instead(site, member, caplog):
     install(site, member)
@@ -62,6 +63,7 @@ def test_another_backend_is_chosen_instead(site, member, caplog):
     assert "lying-dist" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["__import__('os')._exit(42)", "__import__('os').abort()", "exit()", "None"])
 def test_load_counts(site, action, caplog):
     site.plugin("late", load=f"lambda: {action}", dist="late-dist", priority=99)
@@ -69,6 +71,7 @@ def test_load_counts(site, action, caplog):
     assert "late-dist" in caplog.text and "pip uninstall late-dist" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["inside", "load"])
 def test_unavailable_names_the_distribution(site, stage):
     error = "(_ for _ in ()).throw(__import__('ocannl').BackendUnavailable('no such device'))"
@@ -78,6 +81,7 @@ def test_unavailable_names_the_distribution(site, stage):
         resolve("far")
 
 
+@pytest.mark.slow
 def test_a_named_backend_has_a_time_limit(site, monkeypatch):
     monkeypatch.setattr(registry, "LOAD_SECONDS", 1.0)
     site.plugin("slow", inside="import time; time.sleep(1000)", dist="slow-dist")

@@ -209,6 +209,7 @@ print(json.dumps([[asdict(row) for row in rows], found.tolist()]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_list_is_correct_and_good_plugins_work(environments, table, seed):
     done = environments(seed).run("-c", LIST)
@@ -233,6 +234,7 @@ def timed(environment, *arguments):
     return time.monotonic() - start, done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_doctor_is_correct_within_the_time_limit(environments, table, seed):
     idle, _ = timed(environments(seed), "-m", "ocannl.cli", "doctor", "--help")

@@ -111,6 +111,7 @@ def checked(program: str, folder: Path) -> str:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300).stdout
 
 
+@pytest.mark.slow
 def test_a_program_that_uses_everything_passes(tmp_path: Path) -> None:
     assert checked(GOOD, tmp_path) == ""
 

@@ -528,6 +528,7 @@ print(len(compiled), *[w.category.__name__ for w in caught])
 """
 
 
+@pytest.mark.slow
 def test_each_process_warns_once_and_shares_the_code(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OCANNL_")}
     environment |= {"OCANNL_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

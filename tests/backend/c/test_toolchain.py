@@ -150,6 +150,7 @@ def test_vector_registers_of_targets(c, stub, macros, vectors):
     assert (capabilities.vector_bytes, capabilities.vector_registers) == vectors
 
 
+@pytest.mark.slow
 def test_the_plugin_entry_runs_no_compiler():
     program = """
 import subprocess, sys
@@ -317,6 +318,7 @@ def test_code_is_unloaded(c, monkeypatch, tmp_path):
     assert not mapped()
 
 
+@pytest.mark.slow
 def test_concurrent_processes(tmp_path):
     """Processes that share a cache may load each other's code."""
     program = """

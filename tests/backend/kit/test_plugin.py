@@ -39,6 +39,7 @@ def listing(folder, text):
     return "--ocannl-known-failures=known.txt"
 
 
+@pytest.mark.slow
 def test_the_header_says_what_is_judged(tmp_path):
     status, output = run(tmp_path, "--ocannl-backend=numpy", "--deselect=test_mine.py::TestOperations::test_what_fails")
     assert status == 0, output
@@ -47,6 +48,7 @@ def test_the_header_says_what_is_judged(tmp_path):
     assert "\n  precisions: bfloat16, bool, float16, float32, " in output
 
 
+@pytest.mark.slow
 def test_a_class_may_name_its_backend(tmp_path):
     status, output = run(tmp_path)
     assert status == 1 and "assert 'numpy' == 'c++'" in output
@@ -59,12 +61,14 @@ def test_a_backend_that_is_not_there(tmp_path):
     assert "ERROR: there is no backend `nump`; did you mean `numpy`?" in output
 
 
+@pytest.mark.slow
 def test_what_is_known_to_fail_may_fail(tmp_path):
     listed = listing(tmp_path, "# about one thing\n\nTestOperations::test_what_f*  # there is no such language\n")
     status, output = run(tmp_path, listed)
     assert status == 0 and "1 xfailed" in output
 
 
+@pytest.mark.slow
 def test_what_is_known_to_fail_must_fail(tmp_path):
     listed = listing(tmp_path, "TestOther::test_its_devices  # it did\nTestOperations::test_what_fails  # it does\n")
     status, output = run(tmp_path, listed)
@@ -107,6 +111,7 @@ def pytest_sessionfinish():
 MAX_STARTUP_MS = 3.0
 
 
+@pytest.mark.slow
 def test_a_session_without_options_does_not_import_the_core(tmp_path):
     (tmp_path / "conftest.py").write_text(STARTUP)
     (tmp_path / "test_mine.py").write_text("def test(): pass")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
+import pytest
 
 import ocannl as oc
 from ocannl.ir.cpu import CacheLevel, Cpu
@@ -39,6 +40,7 @@ def computed(native, monkeypatch, cpu, threads):
     return results, wants, programs
 
 
+@pytest.mark.slow
 def test_caches_change_plans_and_no_bits(native, monkeypatch):
     plain, wants, programs = computed(native, monkeypatch, LARGE, 1)
     for got, want in zip(plain, wants, strict=True):

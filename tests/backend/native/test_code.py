@@ -181,6 +181,7 @@ def test_symbols_are_counted(native, run, count):
             entry(*wrong)
 
 
+@pytest.mark.slow
 def test_an_entry_keeps_code_and_memory_alive(native, run):
     proc = scale(run, X)
     locations = run.locations(proc, [X, X * 0])
@@ -217,6 +218,7 @@ def test_threads_compile_and_run_side_by_side(native, run):
     assert not failures
 
 
+@pytest.mark.slow
 def test_code_at_interpreter_shutdown(native):
     program = f"""
 import numpy as np

@@ -69,6 +69,7 @@ def test_forward_and_backward_share_a_loop(native):
     assert any(len(re.findall(r"\n    (?:\w+ )?for ", stmt)) > 20 for stmt in batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue", ["inline", "threaded"])
 def test_profiles_have_a_row_per_member(native, queue):
     with oc.Context(native.name, threads=2, queue=queue) as context:
@@ -91,6 +92,7 @@ def test_profiles_have_a_row_per_member(native, queue):
     assert sum(span.duration_ns > 0 for span in first_spans) > max_members * 0.9
 
 
+@pytest.mark.slow
 def test_profiled_programs_compute_the_same(native):
     with oc.Context(native.name, threads=2) as context:
         routine, *_ = step(context)

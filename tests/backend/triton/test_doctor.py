@@ -67,6 +67,7 @@ def test_driver_library_is_loaded(missing, tmp_path):
     assert missing or "cuInit returned error 100" in reason
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("triton") is None or find_spec("typer") is None, reason="needs triton, and the commands")
 def test_doctor_command():
     process = python("-m", "ocannl.cli", "doctor", "triton", "--limit", "90", TRITON_INTERPRET="1")

@@ -89,6 +89,7 @@ def test_the_loss_sums_over_all_alignments(backend: str) -> None:
     np.testing.assert_allclose(ctx[loss], -np.log(total), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_targets_without_an_alignment_have_an_infinite_loss_or_none(backend: str) -> None:
     scores = np.random.default_rng(0).normal(size=(2, 3, 4))
     targets = batch([[1, 1, 2], [1, 2, 3]])  # the first needs four frames

@@ -217,6 +217,7 @@ def test_choice_with_and_without_replacement(backend: str) -> None:
 # --- bits and streams ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_backend_draws_the_same_integers(backends: list[str]) -> None:
     want = values("numpy", *every_integer())
     for backend in backends:
@@ -225,6 +226,7 @@ def test_every_backend_draws_the_same_integers(backends: list[str]) -> None:
                 np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_agree_to_the_last_places(kind: str, backends: list[str]) -> None:
     """Logarithms and cosines of backends differ in the last bit of float64, and so do few numbers in float32."""

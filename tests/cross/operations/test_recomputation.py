@@ -41,6 +41,7 @@ def trained(ctx: oc.Context, wrap: Wrap, steps: int = 3) -> tuple[dict[str, Any]
     return values | {"inference": oc.evaluate(loss, ctx=ctx)}, size
 
 
+@pytest.mark.slow
 def test_steps_are_the_same_with_less_memory(backend: str) -> None:
     with oc.Context(backend, threads=1) as plain, oc.Context(backend, threads=1) as recomputed:
         expected, all_bytes = trained(plain, lambda block: block)
@@ -110,6 +111,7 @@ def network_with_states(wrap: Wrap) -> oc.Tensor:
     return (counting(h, wrap=wrap, label="count") ** 2).mean()
 
 
+@pytest.mark.slow
 def test_states_are_updated_and_random_numbers_drawn_once(backend: str) -> None:
     def run(wrap: Wrap) -> dict[str, Any]:
         loss = network_with_states(wrap)

@@ -211,6 +211,7 @@ for n in range(100):
 """
 
 
+@pytest.mark.slow
 def test_processes_share_the_cache(private_cache):
     command = [sys.executable, "-c", WRITER]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

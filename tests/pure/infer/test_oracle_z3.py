@@ -78,6 +78,7 @@ def solution(system, kinds):
     return [((), (), tuple(row)) for row in values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, 1000, 250))
 def test_z3_agrees(start):
     for seed in range(start, start + 250):

@@ -561,6 +561,7 @@ SHAPE_SPECS = st.builds(ShapeSpec, **{kind: rows(kind) for kind in KINDS})
 EINSUMS = st.builds(Spec, st.lists(SHAPE_SPECS, min_size=1, max_size=3).map(tuple), SHAPE_SPECS)
 
 
+@pytest.mark.slow
 @given(EINSUMS)
 def test_a_printed_spec_is_read_back(spec):
     assert parse(print_spec(spec)) == spec

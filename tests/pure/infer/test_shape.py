@@ -340,6 +340,7 @@ def test_a_data_tensor_does_not_reference_users(net):
     assert len(reached) < 500
 
 
+@pytest.mark.slow
 def test_long_chains_need_no_recursion(net):
     t = net.x("5|4")
     b = net.param("b")

@@ -720,6 +720,7 @@ def displaced(program: Proc, random: Random) -> Proc:
     return replace(program, body=rewrite_body(program.body, move))
 
 
+@pytest.mark.slow
 def test_what_is_accepted_stays_in_its_buffers() -> None:
     """And what is refused leaves one, for some value of the static symbols; or nearly always."""
     verdicts: Counter[tuple[bool, bool]] = Counter()

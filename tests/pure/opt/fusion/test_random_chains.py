@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 
 import numpy as np
+import pytest
 from loop_programs.race_detector import Claims
 from loop_programs.random_chains import Chain, chain
 
@@ -59,6 +60,7 @@ def test_computations_are_exact(seeds: range) -> None:
         assert not any(kind.is_float for kind in kinds), f"chain {seed}\n{print_proc(proc)}"
 
 
+@pytest.mark.slow
 def test_fused_programs_compute_equal_results(seeds: range) -> None:
     for seed in seeds:
         random = Random(seed)

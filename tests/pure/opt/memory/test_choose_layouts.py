@@ -41,6 +41,7 @@ def at_random(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_lower_bound", lambda *args: 0)
 
 
+@pytest.mark.slow
 def test_any_order_of_any_array(at_random: None) -> None:
     turned = copied = 0
     for seed in range(150):

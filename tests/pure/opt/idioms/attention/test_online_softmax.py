@@ -167,6 +167,7 @@ def test_gradients(dtype):
         np.testing.assert_allclose(np.asarray(got[t], np.float64), want, rtol=1e-5, atol=bound)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_gradient", [False, True])
 def test_sums_of_many_blocks_are_wide(is_gradient, monkeypatch):
     """The first key has weight 1, and the weights of each later block are just lost when they are added to it."""
