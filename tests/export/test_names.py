@@ -111,3 +111,33 @@ def test_all_static_functions_are_reserved(tmp_path: Path) -> None:
     defined = set(re.findall(r"^static (?:const )?\w+ (\w+)\(", text, re.MULTILINE))
     assert {"random_word", "checked", "draw_normal_bfloat16"} <= defined <= GENERATED_FUNCTIONS
     assert "word" in set(routine_names("random"))
+
+
+USER = """\
+#include "mlp.h"
+#include "Mlp.h"
+#include "MLP.h"
+int main(void)
+{
+  static struct mlp a; static struct Mlp b; static struct MLP c;
+  if (mlp_step(0) != MLP_NULL_POINTER || Mlp_step(0) != Mlp_null_pointer || MLP_step(0) != MLP_null_pointer) return 1;
+  if (mlp_init(&a, 0) || Mlp_init(&b, 0) || MLP_init(&c, 0) || mlp_step(&a) || Mlp_step(&b) || MLP_step(&c)) return 2;
+  return a.total_x[0] == 2 && b.total_x[1] == 3 && c.total_x[2] == 4 ? 0 : 3;
+}
+"""
+
+
+def test_names_in_different_case_in_one_program(tmp_path: Path) -> None:
+    assert GCC is not None
+    ctx = oc.Context("numpy")
+    x = oc.param("x", 1.0, o=[3])
+    ctx.init(x)
+    for n, name in enumerate(("mlp", "Mlp", "MLP"), 2):
+        total = oc.node("total", output=[3])
+        with oc.cd("step") as code:
+            total += x * n
+        oc.export(ctx.compile(code, name="step", keep=total), tmp_path / f"{name}.c")
+    (tmp_path / "main.c").write_text(USER)
+    files = ["main.c", "mlp.c", "Mlp.c", "MLP.c"]
+    subprocess.run([GCC, "-Wall", "-Werror", "-O1", "-o", "main", *files, "-lm"], cwd=tmp_path, check=True)
+    subprocess.run([tmp_path / "main"], check=True)

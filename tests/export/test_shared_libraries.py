@@ -12,7 +12,7 @@ import pytest
 from exported_library import Library, Training, perceptron
 
 import ocannl as oc
-from ocannl import train
+from ocannl import nn, train
 from ocannl.base.config import SEED
 from ocannl.testing.oracles import oracle_case
 from ocannl.testing.random_expressions import generate
@@ -87,6 +87,32 @@ def test_files_are_those_of_a_context(library: Library, training: Training, tmp_
     library.init(4)
     assert library.load((tmp_path / "from_context.safetensors").read_bytes()) == 0
     assert (library.get("b1", (16,)) == np.arange(16)).all()
+
+
+def test_training_with_dropout_resumes_to_the_bit(tmp_path: Path) -> None:
+    """Files hold the streams of random numbers and the state of the optimizer: another structure, with another seed,
+    and a context continue as the library does that wrote them."""
+    x, w = oc.placeholder("x", b=[8], o=[6]), oc.param("w", o=[5])
+    loss = (nn.dropout(oc.relu(nn.batch_norm(w @ x)), rate=0.5) ** 2).mean()
+    ctx = oc.Context("c")
+    ctx.init(loss, seed=42)
+    step = ctx.compile(oc.seq(train.grad_update(loss), train.adam(loss, 1e-2)), name="step")
+    oc.export(step, tmp_path / "net.so", init=loss, target="native")
+    first, second = (Library(tmp_path / "net.so", "net") for _ in range(2))
+    ctx[x] = np.random.default_rng(0).standard_normal((8, 6)).astype("f4")
+    assert first.init(2**40 + 3) == second.init(5) == first.set("x", ctx[x]) == second.set("x", ctx[x]) == 0
+    for _ in range(5):
+        first.call("step")
+        second.call("step")
+    saved = first.save()
+    (tmp_path / "saved.safetensors").write_bytes(saved)
+    assert second.load(saved) == 0
+    oc.load(tmp_path / "saved.safetensors", ctx, step)
+    for _ in range(5):
+        assert first.call("step") == second.call("step") == 0
+        step()
+    assert first.save() == second.save() != saved
+    assert (first.get("w", (5, 6)) == ctx[w]).all()
 
 
 def test_mutated_files_change_nothing(library: Library) -> None:
@@ -219,3 +245,14 @@ def test_unsupported_routines_are_refused(training: Training, tmp_path: Path) ->
     with pytest.raises(oc.ArgumentError, match="not code"):
         oc.export(training.step, tmp_path / "a.c", init=train.grad_update(training.loss))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="sizes are those of x86-64")
+def test_training_steps_are_small(tmp_path: Path) -> None:
+    """A step of LeNet with Adam for one instruction set is at most 80 kB."""
+    x, t = oc.placeholder("x", b=[32], o=[28, 28, 1]), oc.placeholder("t", b=[32], o=[10])
+    loss = oc.cross_entropy(nn.lenet(classes=10)(x), t).mean()
+    ctx = oc.Context("c")
+    step = ctx.compile(oc.seq(train.grad_update(loss), train.adam(loss, 1e-3)), name="step")
+    oc.export(step, tmp_path / "lenet.so", init=loss, target="x86-64-v4")
+    assert (tmp_path / "lenet.so").stat().st_size <= 80_000

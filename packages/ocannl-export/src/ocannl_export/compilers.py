@@ -16,25 +16,33 @@ from ocannl_export.targets import NATIVE, InstructionSet
 
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 OPTIMIZATION = ("-O3", "-w")
+NO_UNROLLED_LOOPS = ("--param=max-completely-peeled-insns=50", "--param=max-completely-peel-times=4")
+"""Options of gcc, which clang ignores: loops that gain from unrolling are unrolled in the text already."""
+COMPACT = ("-O2", "-w")
+"""For functions that run seldom, which `-O3` makes larger by unrolled loops."""
+NO_UNWINDING = ("-fno-asynchronous-unwind-tables",)
+"""No tables for exceptions, which C does not raise."""
+LINKED = {"linux": ("-Wl,-z,noseparate-code,-z,norelro", "-Wl,--build-id=none", "-Wl,--hash-style=gnu")}
+"""Options for small shared libraries by platform: without gaps between code and constants."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A C compiler. `options` are those that results depend on, and `careful` those that avoid its defects."""
+    """A C compiler. `options` are those that results depend on, and `careful` those that avoid its defects and
+    its waste."""
 
     command: tuple[str, ...]
     careful: tuple[str, ...] = ()
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        return (*toolchain.SEMANTICS, *self.careful, *OPTIMIZATION)
+    def options(self, optimization: Sequence[str] = OPTIMIZATION) -> tuple[str, ...]:
+        return (*toolchain.SEMANTICS, *self.careful, *NO_UNWINDING, *optimization)
 
 
 def host_compiler() -> Compiler:
     """The compiler of the C backend. Raises: BackendUnavailable."""
     tools = toolchain.toolchain()
     careful = (toolchain.NO_SPECULATIVE_STORES, *toolchain.NO_EFFECT_ANALYSIS)
-    return Compiler(tools.command, tuple(option for option in tools.tuning if option in careful))
+    return Compiler(tools.command, (*(option for option in tools.tuning if option in careful), *NO_UNROLLED_LOOPS))
 
 
 def cross_compiler(form: str) -> Compiler:
@@ -75,4 +83,4 @@ def run(command: Sequence[str], files: Mapping[str, str | bytes], output: str) -
 def compile_object(compiler: Compiler, options: Sequence[str], files: Mapping[str, str]) -> bytes:
     """The object file of the one source among files."""
     (source,) = (name for name in files if name.endswith(".c"))
-    return run([*compiler.command, *compiler.options, *options, "-c", "-o", "code.o", source], files, "code.o")
+    return run([*compiler.command, *compiler.options(), *options, "-c", "-o", "code.o", source], files, "code.o")

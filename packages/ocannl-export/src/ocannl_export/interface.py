@@ -15,24 +15,12 @@ from ocannl.codegen.text_sections import printable
 from ocannl_export import __version__
 from ocannl_export.c_dialects import FLAGS
 from ocannl_export.c_text import array_text, c_string, cell_text
+from ocannl_export.error_codes import ALIGNMENT_BYTES, CODES, constant
 from ocannl_export.initial_values import Drawn, Embedded, Filled, StreamKey, Zeros
-from ocannl_export.library import ALIGNMENT_BYTES, WORKSPACE, ExportedFunction, Field, Library
+from ocannl_export.library import WORKSPACE, ExportedFunction, Field, Library
 from ocannl_export.random_functions import draw_call, random_functions
 from ocannl_export.saving import save_and_load
 from ocannl_export.templates import fill, names
-
-CODES = (
-    ("OK", "no error"),
-    ("NULL_POINTER", "a pointer is null"),
-    ("MISALIGNED", f"the structure is not at a multiple of {ALIGNMENT_BYTES} bytes"),
-    ("OUT_OF_RANGE", "a symbol is out of its range"),
-    ("WRONG_SIZE", "the number of bytes is not that of the array"),
-    ("SMALL_BUFFER", "the buffer is too small"),
-    ("UNKNOWN_ARRAY", "there is no array of this name"),
-    ("NOT_SAFETENSORS", "the bytes are no file of safetensors"),
-    ("MISSING_ARRAY", "the file lacks an array of the library, or has one of another type or size"),
-)
-"""The error codes of all functions, numbered from 0, and their messages."""
 
 HEADER = """\
 #ifndef @GUARD@
@@ -107,8 +95,8 @@ size_t @NAME@_alignment(void)
 
 static int checked(const struct @NAME@ *net)
 {
-  if (!net) return @CODE@_NULL_POINTER;
-  return (uintptr_t)net % @ALIGNMENT@ ? @CODE@_MISALIGNED : @CODE@_OK;
+  if (!net) return @CODE_NULL_POINTER@;
+  return (uintptr_t)net % @ALIGNMENT@ ? @CODE_MISALIGNED@ : @CODE_OK@;
 }
 
 static void copy_bytes(void *target, const void *source, size_t bytes)
@@ -142,21 +130,21 @@ const struct @NAME@_array *@NAME@_find(const char *name)
 int @NAME@_get(const struct @NAME@ *net, const char *name, void *cells, size_t bytes)
 {
   const struct @NAME@_array *array = @NAME@_find(name);
-  if (!net || !name || !cells) return @CODE@_NULL_POINTER;
-  if (!array) return @CODE@_UNKNOWN_ARRAY;
-  if (bytes != array->bytes) return @CODE@_WRONG_SIZE;
+  if (!net || !name || !cells) return @CODE_NULL_POINTER@;
+  if (!array) return @CODE_UNKNOWN_ARRAY@;
+  if (bytes != array->bytes) return @CODE_WRONG_SIZE@;
   copy_bytes(cells, (const char *)net + array->offset, bytes);
-  return @CODE@_OK;
+  return @CODE_OK@;
 }
 
 int @NAME@_set(struct @NAME@ *net, const char *name, const void *cells, size_t bytes)
 {
   const struct @NAME@_array *array = @NAME@_find(name);
-  if (!net || !name || !cells) return @CODE@_NULL_POINTER;
-  if (!array) return @CODE@_UNKNOWN_ARRAY;
-  if (bytes != array->bytes) return @CODE@_WRONG_SIZE;
+  if (!net || !name || !cells) return @CODE_NULL_POINTER@;
+  if (!array) return @CODE_UNKNOWN_ARRAY@;
+  if (bytes != array->bytes) return @CODE_WRONG_SIZE@;
   copy_bytes((char *)net + array->offset, cells, bytes);
-  return @CODE@_OK;
+  return @CODE_OK@;
 }
 """
 
@@ -169,10 +157,10 @@ def header(library: Library, *, is_aligned: bool) -> str:
     is_seeded = any(isinstance(field.initial, Drawn | StreamKey) for field in library.members)
     seed = "random numbers follow the seed" if is_seeded else "the seed is not used"
     texts = {
-        "GUARD": f"{library.name.upper()}_H",
+        "GUARD": constant(library.name, "H"),
         "STRUCTURE": _structure(library, is_aligned),
         "CODES": "\n".join(
-            f"  {library.name.upper()}_{code} = {number},  /* {text} */" for number, (code, text) in enumerate(CODES)
+            f"  {constant(library.name, code)} = {number},  /* {text} */" for number, (code, text) in enumerate(CODES)
         ),
         "SEED": seed,
         "FUNCTIONS": "".join(f"{_documented(library, function)}\n" for function in library.functions),
@@ -275,14 +263,16 @@ def _static_array(field: Field, dialect: Dialect) -> str:
 def _init(library: Library, dialect: Dialect) -> str:
     lines = [f"int {library.name}_init(struct {library.name} *net, uint64_t seed)", "{"]
     lines += ["  int code = checked(net);", "  if (code) return code;", "  (void)seed;"]
+    end = f"offsetof(struct {library.name}, {WORKSPACE})" if library.workspace_bytes else "sizeof *net"
+    lines.append(f"  for (size_t n = 0; n < {end}; n++) ((unsigned char *)net)[n] = 0;")
     for field in library.members:
         address = f"({field.c_type} *){'&' if not field.dims else ''}net->{field.name}"
-        loop = f"for (size_t n = 0; n < {field.cells}; n++) (({address})[n])"
         match field.initial:
             case Zeros():
-                lines.append(f"  {loop} = 0;")
+                pass
             case Filled(value):
-                lines.append(f"  {loop} = {cell_text(value, field.node.precision, dialect)};")
+                text = cell_text(value, field.node.precision, dialect)
+                lines.append(f"  for (size_t n = 0; n < {field.cells}; n++) ({address})[n] = {text};")
             case Embedded():
                 lines.append(f"  copy_bytes({address}, initial_{field.name}_, {field.nbytes});")
             case Drawn() as drawn:
@@ -291,7 +281,7 @@ def _init(library: Library, dialect: Dialect) -> str:
                 parts = ("(uint32_t)seed", "(uint32_t)(seed >> 32)", f"{key[0]}u", f"{key[1]}u", f"{ordinal}u")
                 lines += [f"  ({address})[{n}] = {word};" for n, word in enumerate(parts)]
     if library.initializing is None:
-        lines.append(f"  return {library.name.upper()}_OK;")
+        lines.append(f"  return {constant(library.name, 'OK')};")
     else:
         lines.append(f"  return {library.name}_{library.initializing.name}(net);")
     return "\n".join([*lines, "}", ""])
@@ -302,7 +292,7 @@ def _function(library: Library, function: ExportedFunction, call: Call, linkage:
     lines.append("  if (code) return code;")
     if function.symbols:
         tests = " || ".join(f"{s.name} < {s.low} || {s.name} > {s.high}" for s in function.symbols)
-        lines.append(f"  if ({tests}) return {library.name.upper()}_OUT_OF_RANGE;")
+        lines.append(f"  if ({tests}) return {constant(library.name, 'OUT_OF_RANGE')};")
     symbols = ", ".join(s.name for s in function.symbols) or "0"
     lines.append(f"  const int64_t symbols[] = {{ {symbols} }};")
     lines += [f"  {line}" for line in call(function).splitlines()]

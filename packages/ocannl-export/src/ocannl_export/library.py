@@ -20,13 +20,13 @@ from ocannl.runtime.context import Context, elaborate, node_of
 from ocannl.runtime.routine import Routine
 from ocannl.runtime.routine_parts import compile_routines
 from ocannl_backend_c.dialect import DIALECT
+from ocannl_export.error_codes import ALIGNMENT_BYTES
 from ocannl_export.errors import ExportError
 from ocannl_export.initial_values import Embedded, Initial, InitialValues, Zeros
 from ocannl_export.programs import arguments, program_for
 from ocannl_export.reserved_names import C_NAMES, GENERATED_TYPES, KEYWORDS, PARAMETERS, routine_names
 from ocannl_export.targets import InstructionSet
 
-ALIGNMENT_BYTES = 64
 WORKSPACE = "workspace"
 
 KINDS = {

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ocannl.codegen.c_family.function import reserved
 from ocannl_backend_c.dialect import DIALECT
+from ocannl_export.error_codes import CODES, constant
 
 CPP = frozenset((
     "alignas", "alignof", "and", "and_eq", "bitand", "bitor", "bool", "catch", "char16_t", "char32_t",
@@ -67,5 +68,5 @@ PARAMETERS = frozenset({"net", "code", "symbols", "addresses", "checked", "self"
 def routine_names(library: str) -> Iterable[str]:
     """The names that routines of a library must not have."""
     prefix = f"{library}_"
-    taken = C_NAMES | GENERATED_FUNCTIONS
+    taken = C_NAMES | GENERATED_FUNCTIONS | {constant(library, name) for name in ("H", *(code for code, _ in CODES))}
     return METHODS | KEYWORDS | {name.removeprefix(prefix) for name in taken if name.startswith(prefix)}

@@ -110,8 +110,8 @@ int @NAME@_save(const struct @NAME@ *net, void *buffer, size_t size)
   unsigned char *bytes = buffer, digest[32];
   const unsigned char *memory = (const unsigned char *)net;
   struct sha256 hash, piece;
-  if (!net || !buffer) return @CODE@_NULL_POINTER;
-  if (size < @SAVED_BYTES@) return @CODE@_SMALL_BUFFER;
+  if (!net || !buffer) return @CODE_NULL_POINTER@;
+  if (size < @SAVED_BYTES@) return @CODE_SMALL_BUFFER@;
   for (size_t n = 0; n < @HEADER_BYTES@; n++) bytes[n] = (unsigned char)header[n];
   sha256_start(&hash);
   sha256_start(&piece);
@@ -131,17 +131,18 @@ int @NAME@_save(const struct @NAME@ *net, void *buffer, size_t size)
     bytes[@DIGEST_POSITION@ + 2 * n] = (unsigned char)"0123456789abcdef"[digest[n] >> 4];
     bytes[@DIGEST_POSITION@ + 2 * n + 1] = (unsigned char)"0123456789abcdef"[digest[n] & 15];
   }
-  return @CODE@_OK;
+  return @CODE_OK@;
 }
 
-/* The offset of the data of an array whose description begins with `text`; false if it is not in the header. */
+/* The offset of the data of an array with the same description; false if that is not in the header. */
 static int find_data(
-    const unsigned char *head, uint64_t length, const char *text, uint64_t bytes, uint64_t room, uint64_t *start)
+    const unsigned char *head, uint64_t length, const struct saved_array *array, uint64_t room, uint64_t *start)
 {
+  const char *text = header + array->description;
   for (uint64_t n = 0; n < length; n++) {
     uint64_t k = 0, limits[2] = { 0, 0 };
-    while (text[k] && n + k < length && head[n + k] == (unsigned char)text[k]) k++;
-    if (text[k]) continue;
+    while (k < array->description_bytes && n + k < length && head[n + k] == (unsigned char)text[k]) k++;
+    if (k < array->description_bytes || (n && head[n - 1] == '\\\\')) continue;  /* within a name */
     for (int number = 0; number < 2; number++) {
       int digits = 0;
       for (; n + k < length && head[n + k] >= '0' && head[n + k] <= '9' && digits < 18; k++, digits++)
@@ -149,7 +150,7 @@ static int find_data(
       if (!digits || n + k >= length || head[n + k++] != (number ? ']' : ',')) return 0;
     }
     *start = limits[0];
-    return limits[0] <= limits[1] && limits[1] - limits[0] == bytes && limits[1] <= room;
+    return limits[0] <= limits[1] && limits[1] - limits[0] == array->bytes && limits[1] <= room;
   }
   return 0;
 }
@@ -159,18 +160,18 @@ int @NAME@_load(struct @NAME@ *net, const void *buffer, size_t size)
   const unsigned char *bytes = buffer;
   unsigned char *memory = (unsigned char *)net;
   uint64_t length = 0, start;
-  if (!net || !buffer) return @CODE@_NULL_POINTER;
-  if (size < 8) return @CODE@_NOT_SAFETENSORS;
+  if (!net || !buffer) return @CODE_NULL_POINTER@;
+  if (size < 8) return @CODE_NOT_SAFETENSORS@;
   for (int n = 7; n >= 0; n--) length = length << 8 | bytes[n];
-  if (length > size - 8) return @CODE@_NOT_SAFETENSORS;
+  if (length > size - 8) return @CODE_NOT_SAFETENSORS@;
   for (int copies = 0; copies < 2; copies++)  /* nothing is changed unless all arrays are there */
     for (size_t n = 0; n < @NUM_SAVED@; n++) {
       const struct saved_array *array = &saved_arrays[n];
-      if (!find_data(bytes + 8, length, array->text, array->bytes, size - 8 - length, &start))
-        return @CODE@_MISSING_ARRAY;
+      if (!find_data(bytes + 8, length, array, size - 8 - length, &start))
+        return @CODE_MISSING_ARRAY@;
       for (size_t k = 0; copies && k < array->bytes; k++) memory[array->offset + k] = bytes[8 + length + start + k];
     }
-  return @CODE@_OK;
+  return @CODE_OK@;
 }
 """
 
@@ -194,8 +195,9 @@ def save_and_load(library: Library) -> str:
     digest_start = json.dumps([dict(sorted(metadata.items())), listed]).encode()
     rows = []
     for _, field in sorted(arrays.items()):
+        description = _description_start(field)
         location = f"offsetof(struct {library.name}, {field.name}), {field.nbytes}, {positions[field]}"
-        rows.append(f"  {{ {c_string(_lookup_text(field)).strip()}, {location} }},")
+        rows.append(f"  {{ {header.index(description)}, {len(description)}, {location} }},")
     constants = {
         "PIECE_BYTES": safetensors_file.PIECE_BYTES, "SAVED_BYTES": len(header) + end, "HEADER_BYTES": len(header),
         "DIGEST_START_BYTES": len(digest_start), "NUM_SAVED": len(rows),
@@ -208,8 +210,8 @@ def save_and_load(library: Library) -> str:
         f"static const char digest_start[] =\n{c_string(digest_start)};",
         "",
         "static const struct saved_array {",
-        "  const char *text;  /* of the description in the header */",
-        "  size_t offset, bytes;",
+        "  size_t description, description_bytes;  /* in the header, up to the numbers of the data */",
+        "  size_t offset, bytes;  /* in the structure */",
         "  size_t position;  /* in the data of the file */",
         "} saved_arrays[] = {",
         *rows,
@@ -229,7 +231,7 @@ def _description(field: Field) -> dict[str, object]:
     return {"dtype": kind, "shape": field.dims}
 
 
-def _lookup_text(field: Field) -> bytes:
+def _description_start(field: Field) -> bytes:
     """The beginning of the description of a tensor in the header, up to the numbers of its data."""
     text = safetensors_file.json_bytes({key_of(field): {**_description(field), "data_offsets": ()}})
     return text[1:].removesuffix(b"]}}")

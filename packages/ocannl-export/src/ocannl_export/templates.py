@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from ocannl_export.error_codes import CODES, constant
+
 
 def fill(template: str, texts: Mapping[str, str]) -> str:
     """Replaces all placeholders. The texts are not searched for placeholders."""
@@ -12,5 +14,5 @@ def fill(template: str, texts: Mapping[str, str]) -> str:
 
 
 def names(library: str) -> Mapping[str, str]:
-    """The placeholders that stand for the name of a library: as it is, and as the prefix of its error codes."""
-    return {"NAME": library, "CODE": library.upper()}
+    """The placeholders that stand for the name of a library, and for its error codes, as in `@CODE_OK@`."""
+    return {"NAME": library, **{f"CODE_{code}": constant(library, code) for code, _ in CODES}}

@@ -7,6 +7,7 @@ the process started.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -36,7 +37,8 @@ def linked(library: Library, levels: Sequence[InstructionSet]) -> bytes:
     """The shared library with all levels."""
     compiler = compilers.host_compiler()
     files: dict[str, str] = {f"{library.name}.h": header(library, is_aligned=True)}
-    command = [*compiler.command, *compiler.options, "-fPIC", "-shared", "-s"]
+    command = [*compiler.command, *compiler.options(compilers.COMPACT), "-fPIC", "-shared", "-s"]
+    command += compilers.LINKED.get(sys.platform, ())
     objects = {}
     for level in levels:
         text = emit(library.programs[level], hidden_unit(level.name))

@@ -161,7 +161,7 @@ def binary(library: Library) -> bytes:
     functions = ["instance", "message", "init", *(function.name for function in library.functions)]
     functions += ["save", "load", "saved_size"] if library.saved else []
     exported = [f"-Wl,--export={name}_{function}" for function in functions]
-    command = [*compiler.command, *compiler.options, *compilers.cross_options(target), *OPTIONS, *exported]
+    command = [*compiler.command, *compiler.options(), *compilers.cross_options(target), *OPTIONS, *exported]
     command += ["-Wl,--export=__heap_base", "-o", "code.wasm", f"{name}.c"]
     try:
         return compilers.run(command, files, "code.wasm")
