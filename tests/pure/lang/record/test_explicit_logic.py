@@ -142,3 +142,21 @@ def test_slices_and_elementwise_results_take_explicit_loops() -> None:
         ctx = oc.Context("numpy")
         ctx.run(code)
         np.testing.assert_array_equal(ctx[n], expected)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "uses", "shape"),
+    [
+        ("i => i, k", "k", [3, 5], (3, 5)),
+        ("i => i, k", "k", [3, 1], (3, 1)),
+        ("i => ..v.., i", "..v..", [2, 3], (2, 3)),
+    ],
+)
+def test_an_open_left_side_needs_a_use_to_size_names(spec: str, name: str, uses: list[int], shape: Any) -> None:
+    code, n = record("=:", spec, v)
+    with pytest.raises(oc.ShapeError, match=f"`{name}` stands only in the result"):
+        oc.Context("numpy").compile(code)
+    assert (n + np.ones(uses, "float32")).dims == n.dims == shape
+    ctx = oc.Context("numpy")
+    ctx.run(code)
+    np.testing.assert_array_equal(ctx[n], np.broadcast_to(V[:, None] if name == "k" else V, shape))

@@ -120,10 +120,13 @@ def drop_unused_parts(undecided: Undecided) -> list[Default]:
 
 
 def default_leaves(undecided: Undecided) -> list[Default]:
-    """Sizes unconstrained axes of leaves by 1, and rejects unconstrained parameters. Computed axes, and axes that meet
-    them, are deferred."""
+    """Sizes unconstrained axes of leaves by 1, and rejects unconstrained parameters and names. Computed axes, and axes
+    that meet them, are deferred."""
     refuse_unconstrained(unconstrained(undecided))
     leaves = independent_leaves(undecided.axes)
+    for axis in leaves:
+        if axis in undecided.unsized_leaves and not is_constrained(axis):
+            refuse_unsized(*undecided.unsized_leaves[axis])
     refuse_unpaired(undecided, leaves)
     return [AxisDefault(axis, 1, "an axis without a known size", "its size is not determined") for axis in leaves]
 

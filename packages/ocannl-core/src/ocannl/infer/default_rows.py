@@ -53,8 +53,11 @@ def end_rows(undecided: Undecided) -> list[Default]:
             refuse_unsized(*undecided.unsized[var])
     dependent = dependent_vars(undecided.row_vars)
     ready = [var for var in undecided.row_vars if var not in dependent or len(dependent) == len(undecided.row_vars)]
-    equal = [var for var in ready if any(True for _ in undecided_equals(var))]
-    return [RowDefault(var, EMPTY) for var in equal or ready]
+    ended = [var for var in ready if any(True for _ in undecided_equals(var))] or ready
+    for var in ended:
+        if var in undecided.unsized_leaves and not any(True for _ in (*above(var), *below(var))):
+            refuse_unsized(*undecided.unsized_leaves[var])
+    return [RowDefault(var, EMPTY) for var in ended]
 
 
 def dependent_vars(row_vars: list[RowVar]) -> set[RowVar]:

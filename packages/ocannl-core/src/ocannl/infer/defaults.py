@@ -37,10 +37,11 @@ Default = RowDefault | AxisDefault
 class Undecided:
     """Undecided row variables and axes of connected tensors, in a fixed order.
 
-    `unsized` maps axes and row variables that only an equation can size to their operation and name.
+    `unsized` maps axes and row variables that only an equation can size to their operation and name; `unsized_leaves`
+    those of leaves on the left side of an assignment, which their uses may size.
     """
 
-    __slots__ = ("axes", "owners", "row_vars", "rows", "unsized")
+    __slots__ = ("axes", "owners", "row_vars", "rows", "unsized", "unsized_leaves")
 
     def __init__(self, owners: Iterable[Owner], rows: Iterable[Row] = ()) -> None:
         self.owners = tuple(owners)
@@ -48,6 +49,7 @@ class Undecided:
         self.row_vars: list[RowVar] = []
         self.axes: list[DimVar] = []
         self.unsized: dict[DimVar | RowVar, tuple[Relation, str]] = {}
+        self.unsized_leaves: dict[DimVar | RowVar, tuple[Relation, str]] = {}
 
     def refresh(self) -> None:
         """Recomputes the undecided terms."""
@@ -69,7 +71,9 @@ class Undecided:
         self.rows = rows
         self.row_vars = list(row_vars)
         self.axes = list(axes)
-        self.unsized = dict(unsized(self.owners))
+        by_term = dict(unsized(self.owners))
+        self.unsized = {term: source for term, source in by_term.items() if term.leaf is None}
+        self.unsized_leaves = {term: source for term, source in by_term.items() if term.leaf is not None}
 
 
 Stage = Callable[[Undecided], list[Default]]
@@ -100,15 +104,15 @@ def default_evidence(axis: DimVar, subject: str, decision: str) -> Evidence:
 
 
 def unsized(owners: Iterable[Owner]) -> Iterator[tuple[DimVar | RowVar, tuple[Relation, str]]]:
-    """Yields named axes and row variables sized neither by an operand of their operation nor by an equated leaf."""
+    """Yields open axes and row variables of names that no operand of their operation sizes."""
     relations = dict.fromkeys(cause for owner in owners for cause in owner.relations if isinstance(cause, Relation))
     for relation in relations:
         for name in relation.logic.unsized:
             if name in relation.labels:
                 axis = find(relation.labels[name])
-                if axis.size is None and axis.leaf is None:
+                if axis.size is None:
                     yield axis, (relation, name)
-            elif (var := resolve(relation.row_vars[name]).var) is not None and var.leaf is None:
+            elif (var := resolve(relation.row_vars[name]).var) is not None:
                 yield var, (relation, name)
 
 
