@@ -181,6 +181,9 @@ def finished(net: Builder, ends: list[Value]) -> Network:
         if net.choices.chance(20):
             terms.append(losses.penalty(net, [leaf.name for leaf in net.leaves if leaf.learned]))
     total = " + ".join(text for text, _ in terms), " + ".join(torch_code for _, torch_code in terms)
+    if not learned_by(net, net.lines, *total):  # parameters of paths that the loss leaves out
+        w = net.parameter("w", [], mean=1.0)
+        total = f"{w} * ({total[0]})", f"{w} * ({total[1]})"
     net.add(Line("loss", f"loss = {total[0]}", f"loss = {total[1]}"))
     lines = needed(net.lines)
     names = {line.name for line in lines}
@@ -191,6 +194,12 @@ def finished(net: Builder, ends: list[Value]) -> Network:
     fed = tuple(name for name in net.fed if name in names)
     update, looked_at, asks = optimizer(net.choices), kept(net, leaves, lines), net.choices.chance(30)
     return Network(leaves, tuple(lines), *update, looked_at, fed, is_sliced, net.work, asks)
+
+
+def learned_by(net: Builder, lines: Sequence[Line], ocannl: str, torch_code: str) -> bool:
+    """Whether the loss depends on a parameter."""
+    names = {line.name for line in needed([*lines, Line("loss", f"loss = {ocannl}", f"loss = {torch_code}")])}
+    return any(leaf.learned and leaf.name in names for leaf in net.leaves)
 
 
 def needed(lines: list[Line]) -> list[Line]:
