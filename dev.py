@@ -27,7 +27,7 @@ LOCK = ROOT / "requirements.lock"
 MANIFESTS = sorted((ROOT / "packages").glob("*/pyproject.toml"))
 EXAMPLE = "ocannl-backend-example"  # not installed: the tests of all installed backends would be slow on it
 OLDEST = (3, 11)
-LARGE = ("ziglang",)  # optional dependencies that are not locked; tests that need them are skipped
+LARGE = ("mpich", "ziglang")  # optional dependencies that are not locked; tests that need them are skipped
 
 # task: (description, commands). tox.ini defines the environments of the checks, noxfile.py the other sessions.
 TASKS = {

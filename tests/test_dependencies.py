@@ -13,7 +13,7 @@ import pytest
 
 PACKAGES = sorted((Path(__file__).parent.parent / "packages").glob("*/pyproject.toml"))
 MODULES = {"protobuf": "google", "scikit-learn": "sklearn"}  # whose import names differ from their distributions
-AT_RUN_TIME = {"ziglang"}  # started as programs
+AT_RUN_TIME = {"mpich", "ziglang"}  # started as programs
 
 
 def project(manifest: Path) -> dict[str, Any]:

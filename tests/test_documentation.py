@@ -51,13 +51,16 @@ INTERNAL = {  # members without an underscore that other modules of the package 
     train.EarlyStopping: "checkpoint_parts",
     train.Fitted: "checkpoint_parts",
     train.LossScale: "parts",
+    oc.World: "exchange next_pair_tag next_tag run wait",
     train.ReduceOnPlateau: "checkpoint_parts",
 }
 PUBLIC_CLASSES = (
     *INTERNAL, oc.Graph, oc.GraphNode, oc.Routine, train.Checkpoints, train.DataParallel, train.EMA, train.EpochResult,
-    train.Metric,
+    train.Metric, oc.World,
 )  # fmt: skip
-EXTERNAL_OPTIONS = {"--find-links", "--pyargs"}  # of pip and pytest
+EXTERNAL_OPTIONS = {  # of pip, pytest and Slurm
+    "--find-links", "--pyargs", "--nodes", "--ntasks-per-node", "--cpus-per-task",
+}  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------ what the pages say

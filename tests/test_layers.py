@@ -22,13 +22,14 @@ PACKAGES = Path(__file__).resolve().parents[1] / "packages"
 CORE = PACKAGES / "ocannl-core" / "src"
 PYTEST_PLUGIN = CORE / "ocannl_pytest.py"  # beside the package, since importing a module imports its package
 BACKENDS = sorted(PACKAGES.glob("ocannl-backend-*"))
+TRANSPORTS = sorted(PACKAGES.glob("ocannl-transport-*"))
 
 TABLE = """
 0 base
 1 ir
 2 infer, lower
 3 lang, opt, codegen
-4 backend
+4 backend, transport
 5 runtime
 6 checkpoint, nn, show
 7 train
@@ -39,6 +40,7 @@ LAYERS = {
     name: int(number) for number, names in re.findall(r"(\d) (.*)", TABLE) for name in names.split(", ")
 }  # whatever stands beside these packages, `ocannl/__init__` first of all, is above every one of them
 SEAM = ("backend", "base", "codegen", "ir")  # what a backend may import of the core
+TRANSPORT_SEAM = ("base", "transport")
 
 MODULE_OF = {"scikit-learn": "sklearn"}  # where a distribution and its module differ in more than a hyphen
 
@@ -104,15 +106,15 @@ def upward(source_root: Path) -> list[str]:
     return complaints
 
 
-def beside_the_seam(source_root: Path) -> list[str]:
-    """The imports of a backend that reach past the seam, or into another backend, in words."""
+def beside_the_seam(source_root: Path, seam: tuple[str, ...] = SEAM) -> list[str]:
+    """The imports of a plugin that reach past the seam, or into another backend, in words."""
     packages = {folder.name for folder in source_root.iterdir()}
     complaints = []
     for file in sorted(source_root.glob("**/*.py")):
         for imported in imports(file, source_root):
             top = imported.module.partition(".")[0]
-            if of_core(imported) and room(imported.module) not in SEAM:
-                complaints.append(f"{imported.place}: imports {imported.module}, and a backend only {', '.join(SEAM)}")
+            if of_core(imported) and room(imported.module) not in seam:
+                complaints.append(f"{imported.place}: imports {imported.module}, and a plugin only {', '.join(seam)}")
             elif top.startswith("ocannl_backend_") and top not in packages:
                 complaints.append(f"{imported.place}: imports {imported.module}; a backend does not know another")
     return complaints
@@ -208,7 +210,7 @@ def test_imports_point_down():
     agree(upward(CORE), f"An import points down. Take what is needed as an argument, or move it down.\n{TABLE}")
 
 
-@pytest.mark.parametrize("folder", [CORE.parent, *BACKENDS], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [CORE.parent, *BACKENDS, *TRANSPORTS], ids=lambda folder: folder.name)
 def test_no_circle_inside_a_package(folder):
     agree(circles(folder / "src"), "Cut each circle: move the shared part down, or declare a `Protocol` below both.")
 
@@ -218,7 +220,12 @@ def test_a_backend_uses_the_seam_alone(folder):
     agree(beside_the_seam(folder / "src"), "What a backend needs beyond that belongs into the seam.")
 
 
-@pytest.mark.parametrize("folder", [CORE.parent, *BACKENDS], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", TRANSPORTS, ids=lambda folder: folder.name)
+def test_a_transport_uses_the_seam_alone(folder):
+    agree(beside_the_seam(folder / "src", TRANSPORT_SEAM), "What a transport needs beyond that belongs into the seam.")
+
+
+@pytest.mark.parametrize("folder", [CORE.parent, *BACKENDS, *TRANSPORTS], ids=lambda folder: folder.name)
 def test_what_is_imported_is_declared(folder):
     agree(undeclared(folder), "Declare it, or do without.")
 

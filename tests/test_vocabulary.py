@@ -31,6 +31,7 @@ BUDGET = {  # identifiers with a filler, in 1000; a budget may only fall
     "ocannl-backend-triton": 0.55,
     "ocannl-export": 0.0,
     "ocannl-onnx": 0.0,
+    "ocannl-transport-mpi": 0.0,
     "tests": 1.4,
     "benchmarks": 1.2,
     "examples": 0.8,

@@ -7,7 +7,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
-from ocannl.train.parallel import reduction_tree
+from ocannl.train.reduction_tree import reduction_tree
 
 
 @oc.op

@@ -43,6 +43,7 @@ for _name, _attached in {"numpy": _public(_value_of), "eval": _public(_value_of)
     setattr(_Tensor, _name, _attached)
 
 _LAZY = {
+    "World": "ocannl.runtime.world",
     "compile": "ocannl.runtime.compiled_function", "declare": "ocannl.lang", "fft": "", "linalg": "",
     "load": "ocannl.checkpoint.loading",
     "load_weights": "ocannl.checkpoint.weights", "nn": "", "ops": "", "save": "ocannl.checkpoint.saving",
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from ocannl.checkpoint.weights import load_weights as load_weights
     from ocannl.lang import declare as declare
     from ocannl.runtime.compiled_function import compile as compile  # noqa: A004
+    from ocannl.runtime.world import World as World
     from ocannl.show.shapes import show_shapes as show_shapes
     from ocannl.show.summary import summary as summary
 else:

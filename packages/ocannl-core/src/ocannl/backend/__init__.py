@@ -16,6 +16,7 @@ from ocannl.backend.api import (
     Pool,
     Queue,
     SharedInt64,
+    SupportsHostMemory,
     Tunable,
 )
 from ocannl.backend.hookspecs import hookimpl
@@ -41,6 +42,7 @@ __all__ = [
     "HasSourceSuffix",
     "Location",
     "SharedInt64",
+    "SupportsHostMemory",
     "OutOfMemory",
     "Pool",
     "Queue",

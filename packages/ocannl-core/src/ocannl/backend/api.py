@@ -156,6 +156,15 @@ class SupportsCancellation(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsHostMemory(Protocol):
+    """A device that can use memory of the host that others own, such as a window shared by processes, as a slab."""
+
+    def host_pool(self, memory: np.ndarray[Any, np.dtype[np.uint8]]) -> Pool:
+        """Returns a slab of these bytes, aligned to `Capabilities.alignment_bytes`; it is never freed."""
+        ...
+
+
 class Device(Protocol):
     """A device: memory, and queues of work that accesses it."""
 

@@ -14,10 +14,10 @@ import pluggy
 from ocannl.backend.api import API_MINOR, API_VERSION, OLDEST_API_VERSION, Backend, BackendInfo
 from ocannl.backend.discovery import CORE, UNKNOWN, Candidate, core_version
 from ocannl.backend.hookspecs import BackendHooks
-from ocannl.backend.time_limit import TimeLimitReached
 from ocannl.base.errors import BackendApiMismatch, BackendImportError, BackendUnavailable
 from ocannl.base.forks import import_lock, replace_after_fork
 from ocannl.base.plugins import PROJECT, exception_summary, single_line
+from ocannl.base.time_limit import TimeLimitReached
 from ocannl.ir.capabilities import Capabilities
 
 lock = threading.RLock()  # of all imports of plugins

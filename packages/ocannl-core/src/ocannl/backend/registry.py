@@ -23,7 +23,6 @@ from ocannl.backend.discovery import (
     discover,
 )
 from ocannl.backend.plugin_loader import check_capabilities, describe, load_backend, probe
-from ocannl.backend.time_limit import TimeLimitReached, time_limit
 from ocannl.backend.verdict import Verdict, failed, refused
 from ocannl.base.config import BACKEND
 from ocannl.base.errors import (
@@ -36,6 +35,7 @@ from ocannl.base.errors import (
     UnknownBackend,
 )
 from ocannl.base.log import logger
+from ocannl.base.time_limit import TimeLimitReached, time_limit
 
 LOAD_SECONDS = 120.0  # for the import of a backend, which may be large
 _log = logger("backend.registry")

@@ -203,6 +203,13 @@ PRODUCTS = ConfigSetting(
 ONLINE_SOFTMAX = ConfigSetting(
     "online_softmax", _switch, True, "on GPUs, compute softmax in one pass with a running maximum"
 )
+TRANSPORT = ConfigSetting("transport", _name, "single", "communication between the processes of a world")
+SHARED_MEMORY = ConfigSetting(
+    "shared_memory", _switch, True, "processes of one host exchange arrays in shared memory; off: in messages"
+)
+HEARTBEAT_SECONDS = ConfigSetting(
+    "heartbeat_seconds", _natural(1), 4, "silence after which a process of a world is considered lost"
+)
 LOG_LEVEL: ConfigSetting[str | None] = ConfigSetting(
     "log_level",
     _optional(_choice("debug", "info", "warning", "error")),
@@ -217,7 +224,7 @@ CHECK_NUMBERS = ConfigSetting(
 SETTINGS: tuple[ConfigSetting[object], ...] = (
     BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, CACHE_BYTES, CPU, VERIFY,
     ON_DEFECT, TRACEBACK, C_COMPILER, COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
-    CHECK_NUMBERS, DISCOVERY,
+    CHECK_NUMBERS, DISCOVERY, TRANSPORT, SHARED_MEMORY, HEARTBEAT_SECONDS,
 )  # type: ignore[assignment]  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 

@@ -15,6 +15,14 @@ OcannlError
 ├── ConfigError            a setting that does not exist or fit  correct the named source
 ├── CheckpointError        a file that does not match            see the listed differences
 ├── VerifyError            a pass or its result is wrong         a defect of ocannl: report it
+├── TransportError
+│   ├── UnknownTransport       an unknown name                   choose one of the listed names
+│   ├── TransportNotInstalled  known, but not installed          run the quoted pip command
+│   ├── TransportImportError   installed, but broken             repair or remove the named distribution
+│   ├── TransportApiMismatch   built for another API             upgrade the named distribution
+│   ├── TransportUnavailable   works, but not on this machine    see what its probe found
+│   ├── DuplicateTransport     two distributions claim a name    uninstall one of the two
+│   └── ProgramMismatch        processes with other programs     start all with the same script and inputs
 └── BackendError
     ├── UnknownBackend         an unknown name                   choose one of the listed names
     ├── BackendNotInstalled    known, but not installed          run the quoted pip command
@@ -108,6 +116,38 @@ class VerifyError(OcannlError):
 
 class DefectWarning(UserWarning):
     """A pass or a backend has failed, and a routine was compiled without it: a defect of ocannl, never of user code."""
+
+
+class TransportError(OcannlError):
+    """Something about the communication between processes."""
+
+
+class UnknownTransport(TransportError):
+    """No distribution, installed or known, provides a transport of this name."""
+
+
+class TransportNotInstalled(TransportError):
+    """The transport is known; its distribution is not installed."""
+
+
+class TransportImportError(TransportError):
+    """The distribution of the transport is installed, and it is broken: its import, its probe or a call fails."""
+
+
+class TransportApiMismatch(TransportError):
+    """The transport was built for another version of the plugin interface."""
+
+
+class TransportUnavailable(TransportError):
+    """The transport can be imported and says that it cannot work on this machine."""
+
+
+class DuplicateTransport(TransportError):
+    """Two installed distributions provide a transport of the same name."""
+
+
+class ProgramMismatch(TransportError):
+    """The processes of a world do not execute the same program; the message shows both."""
 
 
 class BackendError(OcannlError):

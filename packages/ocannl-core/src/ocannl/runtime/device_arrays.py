@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from ocannl.backend.api import Event, Location, Queue
+from ocannl.backend.api import Event, Location, Queue, SupportsHostMemory
 from ocannl.base.errors import BackendError, DtypeError, OutOfMemory, ShapeError
 from ocannl.base.log import logger
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.context_lock import ContextLock
-from ocannl.runtime.slabs import Slab, pack
+from ocannl.runtime.slabs import Bytes, Slab, pack
 
 Array = np.ndarray[Any, Any]
 P = ParamSpec("P")
@@ -80,6 +80,19 @@ class Arrays:
             return
         for node, resident in zip(new, self._allocate_slab(new), strict=True):
             self._residents[node] = resident
+
+    def adopt(self, nodes: Sequence[TNode], memory: Bytes, offsets_bytes: Sequence[int]) -> bool:
+        """Places the nodes in memory of the host that something else owns. Returns false, and places none, if the
+        device cannot use this memory, or a node has an array already."""
+        if not isinstance(self.queue.device, SupportsHostMemory) or any(node in self._residents for node in nodes):
+            return False
+        if memory.ctypes.data % self._alignment:
+            return False
+        slab = Slab(self.queue.device, memory.nbytes, memory)
+        self._slabs.add(slab)
+        for node, offset in zip(nodes, offsets_bytes, strict=True):
+            self._residents[node] = Resident(slab, slab.at(offset))
+        return True
 
     def merge_buffer(self, node: TNode) -> Resident:
         """Returns the array that receives another context's value of the node; allocates it on first use."""

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from ocannl.backend.api import Device, Location, Pool
+import numpy as np
+
+from ocannl.backend.api import Device, Location, Pool, SupportsHostMemory
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class Slab:
-    """Device memory, freed when the slab is garbage-collected, or earlier by `release`."""
+    """Device memory, freed when the slab is garbage-collected, or earlier by `release`; `memory` of the host, that
+    something else owns, is used in place and not freed."""
 
     __slots__ = ("__weakref__", "_release", "pool", "size_bytes")
 
-    def __init__(self, device: Device, size_bytes: int) -> None:
+    def __init__(self, device: Device, size_bytes: int, memory: Bytes | None = None) -> None:
         self.size_bytes = size_bytes
-        self.pool: Pool = device.alloc_pool(size_bytes)
-        self._release = weakref.finalize(self, device.free_pool, self.pool)
+        self.pool: Pool
+        self._release: Callable[[], object]
+        if memory is None:
+            self.pool = device.alloc_pool(size_bytes)
+            self._release = weakref.finalize(self, device.free_pool, self.pool)
+        else:
+            assert isinstance(device, SupportsHostMemory)
+            self.pool = device.host_pool(memory)
+            self._release = lambda: None
 
     def release(self) -> None:
         """Frees the memory; idempotent."""

@@ -17,8 +17,10 @@ from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.runtime.context import Context, node_of
 from ocannl.runtime.device_arrays import Resident
+from ocannl.runtime.process_transfer import ProcessTransfer
 from ocannl.runtime.profile import Profile, ProfileRow, Span
 from ocannl.runtime.program import Stages
+from ocannl.runtime.world import Process
 
 _log = logger("runtime.transfer")
 
@@ -129,18 +131,28 @@ class Transfer:
         raise CodeError(f"`{self.name}` is bound to memory of this process; create it in the other process")
 
 
-def transfer(node: object, src: Context, dst: Context, into: str = "merge") -> Transfer:
+def transfer(
+    node: object, src: Context | Process, dst: Context | Process, into: str = "merge"
+) -> Transfer | ProcessTransfer:
     """Creates a routine that copies a node from context `src` to context `dst`, into the node or into its merge buffer.
     Code reads the latter as `node.merge`; it can be compiled in `dst` after the transfer has been created. Raises
     `UninitializedError` if nothing in `src` has set the node or can compute it.
 
-    The contexts may use different devices and backends.
+    The contexts may use different devices and backends. `src` or `dst` may be another process, as `world[rank]`, which
+    creates the corresponding transfer with its own context and `world[...]` of this process. Raises `ProgramMismatch`
+    in both processes if theirs is a transfer of another node.
     """
     for context in (src, dst):
-        if not isinstance(context, Context):
+        if not isinstance(context, Context | Process):
             raise CodeError(f"the source and destination of a transfer must be contexts, not {context!r}")
     if into not in ("merge", "node"):
         raise CodeError(f'the `into` of a transfer must be "merge" or "node", not {into!r}')
+    if isinstance(src, Context) and isinstance(dst, Process):
+        return ProcessTransfer(node_of(node), src, dst, into, sends=True)
+    if isinstance(src, Process) and isinstance(dst, Context):
+        return ProcessTransfer(node_of(node), dst, src, into, sends=False)
+    if isinstance(src, Process) or isinstance(dst, Process):
+        raise CodeError("the source or the destination of a transfer must be a context of this process")
     if src is dst and into == "node":
         raise CodeError("the source and destination of a transfer must be different contexts")
     return Transfer(node_of(node), src, dst, into == "merge")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from ocannl.base.errors import ArgumentError
 from ocannl.ir.precision import float32, int32, promote
 from ocannl.lang.core.leaf_constructors import node, state_like
@@ -27,15 +30,36 @@ def accumulate(loss: Tensor, update: Code, steps: int, *, params: Trained = None
         node(f"accumulated_{name}.{first_path}", dtype=int32, batch=[], input=[], output=[])
         for name in ("steps", "is_complete")
     )
-    totals = {path: state_like(f"accumulated.{path}", p, promote(p.dtype, float32)) for path, p in parameters.items()}
+    totals = gradient_totals(loss, steps, params=params)
     with cd("accumulate") as add:
         count += 1
         is_last["=:"] = count >= steps
+        totals.add()
+    with cd() as take:
+        totals.take()
+        count["=:"] = 0
+    return seq(add, titled("if all are accumulated", ConditionalCode(is_last, seq(take, update))))
+
+
+@dataclass(frozen=True, slots=True)
+class GradientTotals:
+    """Sums of gradients over several calls, by path: `add` adds the gradients of a call, `take` makes the sums the
+    gradients, and begins anew."""
+
+    nodes: Mapping[str, Tensor]
+    add: Code
+    take: Code
+
+
+def gradient_totals(loss: Tensor, steps: int, *, params: Trained = None) -> GradientTotals:
+    """The sums whose value after `steps` calls is the mean of the gradients. Raises: ArgumentError"""
+    parameters = trainable_parameters(loss, params)
+    totals = {path: state_like(f"accumulated.{path}", p, promote(p.dtype, float32)) for path, p in parameters.items()}
+    with cd("accumulate") as add:
         for path, total in totals.items():
             total += gradient_of(parameters[path]) / steps
     with cd() as take:
         for path, total in totals.items():
             gradient_of(parameters[path])["=:"] = total
             total["=:"] = 0.0
-        count["=:"] = 0
-    return seq(add, titled("if all are accumulated", ConditionalCode(is_last, seq(take, update))))
+    return GradientTotals(totals, add, take)

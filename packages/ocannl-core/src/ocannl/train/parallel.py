@@ -4,24 +4,33 @@ contexts = [oc.Context("llvm", device=n, queue="threaded") for n in range(4)]
 step = train.DataParallel(contexts, loss, train.sgd(loss, 0.1))
 for losses in step.each(batches):       # dealt out in order: the first to contexts[0], the second to contexts[1], ...
     ...
+
+The contexts may belong to several processes: see `DataParallel`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import islice
+from os import PathLike
 
 import numpy as np
 
 from ocannl.base.errors import CodeError
 from ocannl.base.traceback_filtering import public_class
+from ocannl.checkpoint.loading import Checkpoint, load
+from ocannl.checkpoint.saving import save
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.record.code import Code
+from ocannl.lang.record.code import Code, seq
 from ocannl.lang.record.recorder import cd
-from ocannl.runtime.context import Context
+from ocannl.runtime.context import Context, node_of
 from ocannl.runtime.transfer import transfer
+from ocannl.runtime.world import World
+from ocannl.train.accumulation import gradient_totals
 from ocannl.train.feed import Feed, bind_feed
+from ocannl.train.process_reduction import ProcessReduction
+from ocannl.train.reduction_tree import reduction_tree
 from ocannl.train.scale import LossScale
 from ocannl.train.step import grad_update
 
@@ -38,18 +47,6 @@ def _merged(*tensors: Tensor) -> None:
 def _divided(*tensors: Tensor, by: int) -> None:
     for t in tensors:
         t /= by
-
-
-def reduction_tree(count: int) -> list[tuple[int, int]]:
-    """Pairs `(target, source)` of a binary tree reduction to number 0, by level: `(0, 1), (2, 3), ..., (0, 2), ...`.
-
-    The tree has `ceil(log2(count))` levels; the pairs of one level are independent.
-    """
-    edges, stride = [], 1
-    while stride < count:
-        edges += [(n, n + stride) for n in range(0, count - stride, 2 * stride)]
-        stride *= 2
-    return edges
 
 
 def reduce_sum(tensors: Sequence[Tensor], contexts: Sequence[Context]) -> list[Step]:
@@ -77,17 +74,32 @@ def broadcast(tensors: Sequence[Tensor], contexts: Sequence[Context]) -> list[St
 
 
 def all_reduce(
-    tensors: Sequence[Tensor], contexts: Sequence[Context], *, mean: bool = False, holders: int | None = None
-) -> list[Step]:
+    tensors: Sequence[Tensor], contexts: Sequence[Context], *, mean: bool = False, holders: int | None = None,
+    world: World | None = None,
+) -> list[Step]:  # fmt: skip
     """Routines that, called in order, replace each tensor in all contexts by the sum, or mean, of its replicas.
 
-    With `holders`, only the replicas of the first `holders` contexts contribute.
+    With `holders`, only the replicas of the first `holders` contexts contribute. With a `world` of several processes
+    the contexts are those of all processes, ordered by rank, of which `contexts` are the ones of this process.
     """
+    if world is not None and world.size > 1:
+        nodes = [node_of(t) for t in tensors]
+        reduction = ProcessReduction(world, nodes, contexts, shares_memory=world.shares_memory)
+        return _process_steps(tensors, contexts, reduction, holders or len(contexts) * world.size, mean)
     count = len(contexts) if holders is None else holders
     steps = reduce_sum(tensors, contexts[:count])
     if mean and count > 1:
         steps.append(contexts[0].compile(_divided(*tensors, by=count)))
     return steps + broadcast(tensors, contexts)
+
+
+def _process_steps(
+    tensors: Sequence[Tensor], contexts: Sequence[Context], reduction: ProcessReduction, holders: int, mean: bool
+) -> list[Step]:  # fmt: skip
+    steps: list[Step] = [partial(reduction, holders)]
+    if mean and holders > 1:
+        steps += [ctx.compile(_divided(*tensors, by=holders)) for ctx in contexts]
+    return steps
 
 
 @public_class()
@@ -98,44 +110,97 @@ class DataParallel:
     gradients of one batch in each context, all-reduces their mean (their sum if `mean` is false), and runs the update
     in each context. If the loss is a mean over its batch and batches have equal sizes, this equals a step of a single
     context on the union of the batches. `scale` is a loss scale, a number or a `LossScale`, which skips a step in all
-    contexts if the exchanged gradients are not finite. The constructor initializes parameters without a value in
-    `contexts[0]` and broadcasts all parameters. Contexts with threaded queues work concurrently.
+    contexts if the exchanged gradients are not finite. With `accumulate` > 1, only every `accumulate`-th call exchanges
+    the mean of the gradients since the last update, and updates. The constructor initializes parameters without a value
+    in the first context and broadcasts all parameters. Contexts with threaded queues work concurrently.
+
+    With a `world`, all its processes execute the same calls with equal batches, each with its own contexts, as many in
+    every process; a process computes only the batches of its own contexts. The contexts of all processes, ordered by
+    rank, are numbered as if they were in one process, and the results are the same, bit for bit.
     """
 
     def __init__(
         self, contexts: Sequence[Context], loss: Tensor, update: Code, *, mean: bool = True,
-        scale: LossScale | float | None = None,
+        scale: LossScale | float | None = None, accumulate: int = 1, world: World | None = None,
     ) -> None:  # fmt: skip
         codes = scale.parts(loss, update) if isinstance(scale, LossScale) else (grad_update(loss, scale=scale), update)
         self._contexts = tuple(contexts)
         if len(set(self._contexts)) != len(self._contexts) or not self._contexts:
             raise CodeError("data-parallel training needs at least one context, and each only once")
-        self._loss = loss
+        self._loss, self._world = loss, World("single") if world is None else world
+        self._period, self._calls = accumulate, 0
+        self._count, self._first = len(contexts) * self._world.size, len(contexts) * self._world.rank
         params = list(loss.all_params.values())
         self._contexts[0].init(loss)
-        for transfer_step in broadcast(params, self._contexts):
-            transfer_step()
+        self._broadcast(params)
+        totals = gradient_totals(loss, accumulate) if accumulate > 1 else None
         gradients = [p.grad for p in loss.params.values() if p.grad is not None]
-        routines = [ctx.compile_all(codes, keep=[loss, *gradients]) for ctx in self._contexts]
+        if totals is not None:
+            codes = (seq(codes[0], totals.add), seq(totals.take, codes[1]))
+            gradients = list(totals.nodes.values())
+        self._exchange = self._planned_exchange(gradients, mean)
+        with self._world.first_alone():
+            routines = [ctx.compile_all(codes, keep=[loss, *gradients]) for ctx in self._contexts]
+        self._world.agree("the compiled code", "\n".join(routine.source() for routine in routines[0]))
         self._compute, self._update = zip(*routines, strict=True)
-        self._exchange = cache(lambda count: all_reduce(gradients, self._contexts, mean=mean, holders=count))
+        self._losses = np.zeros(len(self._contexts))
+        self._all_losses = np.zeros(self._count)
+        self._gatherer = self._world.transport.gatherer(self._losses.view(np.uint8), self._all_losses.view(np.uint8))
+
+    def _broadcast(self, tensors: Sequence[Tensor]) -> None:
+        """Copies tensors from the first context of rank 0 to all contexts."""
+        if self._world.size > 1:
+            nodes = [node_of(t) for t in tensors]
+            ProcessReduction(self._world, nodes, self._contexts, shares_memory=False)(1)
+        else:
+            for transfer_step in broadcast(tensors, self._contexts):
+                transfer_step()
+
+    def _planned_exchange(self, gradients: Sequence[Tensor], mean: bool) -> Callable[[int], list[Step]]:
+        """The routines of an exchange by the number of contexts that contribute."""
+        world, contexts = self._world, self._contexts
+        if world.size == 1:
+            return cache(lambda count: all_reduce(gradients, contexts, mean=mean, holders=count))
+        nodes = [node_of(t) for t in gradients]
+        reduction = ProcessReduction(world, nodes, contexts, shares_memory=world.shares_memory)
+        return cache(lambda count: _process_steps(gradients, contexts, reduction, count, mean))
 
     def __call__(self, *batches: Feed) -> np.ndarray:
         """Runs one step on one batch for each of the first contexts; returns their losses."""
-        if not 1 <= len(batches) <= len(self._contexts):
-            count = len(self._contexts)
-            raise CodeError(f"a step takes 1 to {count} batches, one for each context, not {len(batches)}")
-        for ctx, compute, batch in zip(self._contexts, self._compute, batches, strict=False):
+        if not 1 <= len(batches) <= self._count:
+            raise CodeError(f"a step takes 1 to {self._count} batches, one for each context, not {len(batches)}")
+        local_batches = batches[self._first :][: len(self._contexts)]
+        for ctx, compute, batch in zip(self._contexts, self._compute, local_batches, strict=False):
             compute(**bind_feed(ctx, batch))
-        for step in self._exchange(len(batches)):
-            step()
-        for update in self._update:
-            update()
-        active = self._contexts[: len(batches)]
-        return np.array([float(ctx[self._loss].sum()) for ctx in active])
+        self._calls += 1
+        if self._calls % self._period == 0:
+            for step in self._exchange(len(batches)):
+                step()
+            for update in self._update:
+                update()
+        for number, ctx in enumerate(self._contexts[: len(local_batches)]):
+            self._losses[number] = ctx[self._loss].sum()
+        self._world.run(self._gatherer)
+        return self._all_losses[: len(batches)].copy()
 
     def each(self, batches: Iterable[Feed]) -> Iterator[np.ndarray]:
         """Runs steps on consecutive groups of batches, the last of which may be smaller; yields the losses of each."""
         iterator = iter(batches)
-        while group := list(islice(iterator, len(self._contexts))):
+        while group := list(islice(iterator, self._count)):
             yield self(*group)
+
+    def save(self, path: str | PathLike[str], *, step: int | None = None, data: object = None, keep: int = 1) -> None:
+        """Saves what the training needs to continue, in rank 0 alone, as `oc.save` does; all processes call this, and
+        wait until the file is complete."""
+        if self._world.rank == 0:
+            save(path, self._contexts[0], self._contents, step=step, data=data, keep=keep)
+        self._world.barrier()
+
+    def load(self, path: str | PathLike[str], *, data: object = None) -> Checkpoint:
+        """Loads a file of `save` into all contexts, of any number of processes; each process reads the file."""
+        loaded = [load(path, ctx, self._contents, data=data) for ctx in self._contexts]
+        return loaded[0]
+
+    @property
+    def _contents(self) -> dict[str, object]:
+        return {"gradients": self._compute[0], "update": self._update[0]}

@@ -85,6 +85,10 @@ class CpuDevice:
         with self._lock:
             self._in_use -= pool.bytes.nbytes
 
+    def host_pool(self, memory: np.ndarray[Any, np.dtype[np.uint8]]) -> HostSlab:
+        """Returns a slab of memory that is no part of the budget."""
+        return HostSlab(memory, memory.ctypes.data)
+
     def window(self, where: Location, size_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Returns a view of the bytes."""
         slab: HostSlab = where.pool

@@ -1,0 +1,138 @@
+"""Transfers between processes: one process creates the half that sends, another the half that receives.
+
+The bytes of a node pass a slot, which holds one value: a buffer on either side, between which the transport sends
+messages; MPI copies those of one host through shared memory. The sender waits only while the value before is still in
+the slot, so two processes may send to each other before both receive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ocannl.base.errors import CodeError, ProgramMismatch
+from ocannl.base.traceback_filtering import public_class
+from ocannl.ir.tnode import Decision, TNode
+from ocannl.runtime.context import Context
+from ocannl.runtime.program import Stages
+from ocannl.runtime.world import Process
+
+_DESCRIPTION_BYTES = 2048
+
+
+@public_class()
+class ProcessTransfer:
+    """This process's half of a transfer to or from another process, created by `transfer` and executed by each call.
+
+    A call that sends returns once the value is in the slot; a call that receives waits for the value.
+    """
+
+    __slots__ = ("_array", "_ctx", "_into", "_node", "_process", "_request", "_sends", "_target")
+
+    def __init__(self, node: TNode, ctx: Context, process: Process, into: str, sends: bool) -> None:
+        self._node, self._ctx, self._process, self._into, self._sends = node, ctx, process, into, sends
+        with ctx.lock:
+            ctx.refuse_closed()
+            if sends:
+                ctx.require_array(node)
+            elif into == "node":
+                ctx.arrays.allocate([node])
+        self._agree()
+        slot = np.zeros(math.prod(node.dims, start=node.precision.nbytes), np.uint8)
+        self._array: np.ndarray[Any, Any] = slot.view(node.precision.numpy).reshape(node.dims)
+        transport, tag = process.world.transport, process.world.next_pair_tag(process.rank)
+        if sends:
+            self._request = transport.sender(slot, process.rank, tag)
+        else:
+            self._target = ctx.arrays.merge_buffer(node) if into == "merge" else ctx.arrays[node]
+            self._request = transport.receiver(slot, process.rank, tag)
+            self._request.start()
+
+    def _agree(self) -> None:
+        """Raises `ProgramMismatch` in both processes unless their halves fit together."""
+        world, rank = self._process.world, self._process.rank
+        described = np.zeros(_DESCRIPTION_BYTES, np.uint8)
+        encoded = f"{'sends' if self._sends else 'receives'} {self._content}".encode()[:_DESCRIPTION_BYTES]
+        described[: len(encoded)] = np.frombuffer(encoded, np.uint8)
+        answer = world.exchange(rank, described)
+        here, there = (text.tobytes().rstrip(b"\0").decode(errors="replace") for text in (described, answer))
+        directions = {text.partition(" ")[0] for text in (here, there)}
+        if len(directions) == 1 or here.partition(" ")[2] != there.partition(" ")[2]:
+            raise ProgramMismatch(
+                "the halves of a transfer between two processes do not fit together:"
+                f"\n  rank {world.rank} {here}\n  rank {rank} {there}"
+                "\n  fix  create the transfers between two processes in the same order in both, of the same nodes"
+            )
+
+    @property
+    def _content(self) -> str:
+        node = self._node
+        return f"`{node.label}`, {node.precision} of sizes {list(node.dims)}, into {self._destination}"
+
+    @property
+    def _destination(self) -> str:
+        return "the merge buffer" if self._into == "merge" else "the node"
+
+    def __call__(self) -> None:
+        if self._sends:
+            self._send()
+        else:
+            self._receive()
+
+    def _send(self) -> None:
+        ctx, world = self._ctx, self._process.world
+        world.wait(self._request)  # until the value before has left
+        with ctx.lock:
+            ctx.refuse_closed()
+            resident = ctx.readable(self._node)
+            ctx.arrays.run(ctx.queue.to_host, resident.where, self._array)
+            ctx.synchronize()
+        self._request.start()
+
+    def _receive(self) -> None:
+        ctx, world = self._ctx, self._process.world
+        world.wait(self._request)
+        with ctx.lock:
+            ctx.refuse_closed()
+            if self._into == "node":
+                ctx.arrays.before_write((self._target,))
+            ctx.arrays.write(self._target, ctx.queue.from_host, self._target.where, self._array)
+            ctx.synchronize()
+        self._request.start()
+
+    # ------------------------------------------------------------------------------------------------- inspection
+
+    @property
+    def name(self) -> str:
+        context, process = str(self._ctx), str(self._process)
+        source, target = (context, process) if self._sends else (process, context)
+        return f"transfer of {self._node.label} from {source} into {self._destination} of {target}"
+
+    @property
+    def inputs(self) -> tuple[TNode, ...]:
+        return (self._node,) if self._sends else ()
+
+    @property
+    def outputs(self) -> tuple[TNode, ...]:
+        """The nodes of this process written by a call; merge buffers are not included."""
+        return (self._node,) if not self._sends and self._into == "node" else ()
+
+    @property
+    def placements(self) -> Mapping[TNode, Decision]:
+        return {}
+
+    def source(self) -> str:
+        """Returns a description; a transfer has no generated code."""
+        return self.name
+
+    def stages(self) -> Stages:
+        return Stages()
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def __reduce__(self) -> str:
+        raise CodeError(f"`{self.name}` is bound to memory of this process; create it in the other process")

@@ -1,0 +1,75 @@
+"""Transfers, sums and collective calls between two or more processes, each compared with NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+
+world = oc.World("mpi")
+ctx = oc.Context("llvm", queue="threaded")
+successor, predecessor = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+
+# Ranks exchange values in a ring; all send before any receives.
+x = oc.placeholder("x", o=[3])
+expected = np.arange(world.size)[:, None] + np.array([0.0, 10.0, 20.0])
+ctx[x] = expected[world.rank]
+send = receive = None
+for target in range(world.size):  # all create their halves in the same order
+    source = (target - 1) % world.size
+    if world.rank == source:
+        send = oc.transfer(x, src=ctx, dst=world[target])
+    if world.rank == target:
+        receive = oc.transfer(x, src=world[source], dst=ctx)
+with oc.cd("merge") as merge:
+    x += x.merge
+add = ctx.compile(merge)
+with pytest.raises(oc.MergeBufferError, match="has not run"):
+    add()
+for _ in range(5):
+    send()
+    receive()
+    add()
+    expected = expected + np.roll(expected, 1, axis=0)
+    np.testing.assert_array_equal(ctx[x], expected[world.rank].astype("float32"))
+assert send.inputs == (x.value,) and send.outputs == receive.outputs == ()
+
+# Rank 0 sets a node of rank 1.
+y = oc.placeholder("y", o=[2, 500])
+if world.rank == 0:
+    ctx[y] = np.arange(1000).reshape(2, 500)
+    oc.transfer(y, src=ctx, dst=world[1], into="node")()
+if world.rank == 1:
+    oc.transfer(y, src=world[0], dst=ctx, into="node")()
+    np.testing.assert_array_equal(ctx[y], np.arange(1000).reshape(2, 500))
+
+# Sums of nodes of several types, gathered, in windows and by messages.
+for size in (1, 7, 40_000):
+    for shares_memory in (True, False):
+        types = {"a": "float32", "b": "float64", "c": "bfloat16"}
+        a, b, c = (oc.placeholder(name, o=[size], dtype=dtype) for name, dtype in types.items())
+        contexts = [oc.Context("llvm", device=n) for n in range(3)]
+        world.shares_memory = shares_memory
+        steps = train.all_reduce([a, b, c], contexts, mean=True, world=world)
+        count = 3 * world.size
+        values = np.random.default_rng(size).normal(size=(count, size))
+        for n, context in enumerate(contexts, 3 * world.rank):
+            for t in (a, b, c):
+                context[t] = values[n]
+        for step in steps:
+            step()
+        for t, eps in ((a, 2**-24), (b, 2**-53), (c, 2**-8)):
+            bound = 8 * eps * np.abs(values).sum(0) / count
+            for context in contexts:
+                assert (np.abs(context[t].astype("float64") - values.mean(0)) <= bound).all(), (t, size, shares_memory)
+
+assert world.gather(b"x" * world.rank) == [b"x" * n for n in range(world.size)]
+assert len(world) == world.size
+for rank in (world.size, -1, "0"):
+    with pytest.raises(oc.ArgumentError, match=f"ranks 0 to {world.size - 1}"):
+        world[rank]
+with pytest.raises(oc.CodeError, match="is this process"):
+    world[world.rank]
+print(f"rank {world.rank} agrees\n", end="", flush=True)

@@ -1,0 +1,93 @@
+"""Trains one network with 4 replicas, divided among however many processes; prints digests of losses and parameters."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+
+import numpy as np
+
+import ocannl as oc
+from ocannl import train
+
+REPLICAS = 4
+STEPS = 100
+CASES = {  # the number of hidden units decides between gathered slabs and windows or messages
+    "small": {"hidden": 6},
+    "large": {"hidden": 1500, "steps": 25},
+    "accumulated and scaled": {"hidden": 600, "accumulate": 3, "scaled": True, "queue": "threaded", "steps": 30},
+    "incomplete": {"hidden": 6, "left_out": 1, "steps": 6},
+}
+
+
+@oc.op
+def net(x, *, hidden):
+    w = oc.param()
+    b = oc.param(0.0, o=[hidden])
+    v = oc.param()
+    return v @ oc.relu(w @ x + b)
+
+
+class Run:
+    """A training run, whose next steps `advance` executes."""
+
+    def __init__(self, world, *, hidden, steps=STEPS, accumulate=1, scaled=False, queue="inline", left_out=0):
+        self.x, self.t = oc.placeholder("x", b=[4], o=[5]), oc.placeholder("t", b=[4], o=[2])
+        self.loss = (((net(hidden=hidden)(self.x) - self.t) ** 2).sum() * 0.25).with_label("loss")
+        own = REPLICAS // world.size
+        self.contexts = [oc.Context("llvm", device=n, queue=queue) for n in range(own)]
+        update = oc.seq(train.clip_grad_norm(self.loss, 0.5), train.adam(self.loss, 0.01))
+        scale = train.LossScale(interval=5) if scaled else None
+        self.step = train.DataParallel(
+            self.contexts, self.loss, update, world=world, scale=scale, accumulate=accumulate
+        )
+        rng = np.random.default_rng(0)
+        count = steps * REPLICAS - left_out
+        self.batches = [{self.x: rng.normal(size=(4, 5)), self.t: rng.normal(size=(4, 2))} for _ in range(count)]
+        self.digest = hashlib.sha256()
+
+    def advance(self, steps):
+        """Executes all remaining steps up to this number."""
+        for losses in self.step.each(self.batches[: steps * REPLICAS]):
+            self.digest.update(losses.tobytes())
+        del self.batches[: steps * REPLICAS]
+
+    def result(self):
+        for p in self.loss.params.values():
+            for ctx in self.contexts:
+                np.testing.assert_array_equal(ctx[p], self.contexts[0][p])
+            self.digest.update(self.contexts[0][p].tobytes())
+        return self.digest.hexdigest()
+
+
+def uninterrupted(world):
+    results = {}
+    for name, case in CASES.items():
+        run = Run(world, **case)
+        run.advance(STEPS)
+        results[name] = run.result()
+    return results
+
+
+def saved(world, path):
+    run = Run(world, hidden=600, accumulate=2, steps=20)
+    run.advance(10)
+    run.step.save(path, step=10)
+    run.digest = hashlib.sha256()
+    run.advance(10)
+    return {"resumed": run.result()}
+
+
+def resumed(world, path):
+    run = Run(world, hidden=600, accumulate=2, steps=20)
+    del run.batches[: 10 * REPLICAS]
+    assert run.step.load(path).step == 10
+    run.advance(10)
+    return {"resumed": run.result()}
+
+
+if __name__ == "__main__":
+    world = oc.World(sys.argv[1])
+    results = {"saved": saved, "resumed": resumed, "uninterrupted": uninterrupted}[sys.argv[2]](world, *sys.argv[3:])
+    print(json.dumps({"rank": world.rank, "results": results}) + "\n", end="", flush=True)
