@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl import train
+from ocannl import nn, train
 
 RNG = np.random.default_rng(0)
 
@@ -351,3 +351,52 @@ def test_tensors_of_the_body_stay_inside(ctx):
 def test_loops_are_built_outside_of_code():
     with pytest.raises(oc.CodeError, match="outside of oc.cd"), oc.cd("step"):
         oc.scan(lambda c, x: (c, x), 0.0, XS)
+
+
+# --- types of carries -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("layer", [nn.rnn, nn.gru, nn.lstm])
+def test_recurrent_layers_have_the_type_of_their_sequence(layer, dtype) -> None:
+    x = oc.tensor(np.ones((2, 5, 3)), batch_axes=2, dtype=dtype)
+    lengths = oc.tensor(oc.batch(5, 2))
+    y, states = layer(x, lengths, width=4, layers=2, bidirectional=True, return_states=True, label="net")
+    states = [part for state in states for part in (state if isinstance(state, tuple) else (state,))]
+    assert {str(t.dtype) for t in (y, *states, *y.params.values())} == {dtype}
+    assert y.numpy().dtype == dtype
+
+
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_in_float64_equal_those_of_pytorch(ctx, layer) -> None:
+    torch = pytest.importorskip("torch")
+    x, peer = draw(2, 6, 3), getattr(torch.nn, layer)(3, 4, batch_first=True).double()
+    weights = draw(2, 6, 4)
+    results, _ = peer(torch.tensor(x))
+    (results * torch.tensor(weights)).sum().backward()
+
+    y = getattr(nn, layer.lower())(oc.tensor(x, batch_axes=2), width=4, label="net")
+    loss = (y * oc.tensor(weights, batch_axes=2)).sum()
+    arrays = {name: p.detach().numpy() for name, p in peer.named_parameters()}
+    values = {"w_x": arrays["weight_ih_l0"], "w_h": arrays["weight_hh_l0"]}
+    biases = arrays["bias_ih_l0"], arrays["bias_hh_l0"]
+    values |= dict(zip(("b_x", "b_h"), biases, strict=True)) if layer == "GRU" else {"b": sum(biases)}
+    params = {path.split(".")[-1]: p for path, p in y.params.items()}
+    ctx.init(loss)
+    for name, p in params.items():
+        ctx[p] = values[name]
+    ctx.compile(train.grad_update(loss))()
+    np.testing.assert_allclose(float(ctx[loss]), float((results * torch.tensor(weights)).sum().detach()), rtol=1e-13)
+    for name, path in (("w_x", "weight_ih_l0"), ("w_h", "weight_hh_l0")):
+        np.testing.assert_allclose(ctx[params[name].grad], getattr(peer, path).grad, rtol=1e-11, atol=1e-14)
+
+
+def test_a_number_of_a_type_is_a_carry_of_this_type() -> None:
+    xs = oc.tensor(np.arange(3.0), batch_axes=1)
+    for start in (0.0, oc.tensor(0.0), oc.tensor(0.0, dtype="float64")):
+        last, _ = oc.scan(lambda total, x: (total + x, total), start, xs)
+        assert last.numpy().dtype == "float64"
+        np.testing.assert_array_equal(last.numpy(), 3.0)
+    fix = r"float32 before a step, and float64 after .*: start from a tensor of float64, such as oc.tensor\(0.0, dtype"
+    with pytest.raises(oc.DtypeError, match=fix):
+        oc.scan(lambda total, x: (total + x, total), oc.tensor(0.0, dtype="float32"), xs)

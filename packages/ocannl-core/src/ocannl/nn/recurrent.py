@@ -117,17 +117,18 @@ class _Recurrence:
     cell: Callable[..., Any]
     parts: int = 1
 
-    @property
-    def start(self) -> State:
-        return (0.0,) * self.parts if self.parts > 1 else 0.0
+    def start(self, steps: Tensor) -> State:
+        """Zeros of the type of the sequence; for integers, of the type that their products with weights have."""
+        zero = oc.tensor(0.0, dtype=steps.dtype) if steps.dtype.is_float else 0.0
+        return (zero,) * self.parts if self.parts > 1 else zero
 
     def result(self, state: State) -> Tensor:
         return cast("Tensor", state[0] if self.parts > 1 else state)
 
-    def checked(self, initial: States | None, names: Sequence[str]) -> Sequence[State]:
+    def checked(self, initial: States | None, names: Sequence[str], steps: Tensor) -> Sequence[State]:
         """The initial state of each cell. Raises: ArgumentError unless there is one for each."""
         if initial is None:
-            return [self.start] * len(names)
+            return [self.start(steps)] * len(names)
         state = "a tensor" if self.parts == 1 else f"a tuple of {self.parts} tensors"
         if not isinstance(initial, list | tuple) or len(initial) != len(names):
             raise ArgumentError(
@@ -150,8 +151,8 @@ def _stacked(
     names = [
         name if number == 0 else f"{name}_{number + 1}" for number in range(layers) for name, _ in directions
     ]
-    starts = iter(kind.checked(initial, names))
     steps = oc.einsum("..., t|c => t, ...|c", x)
+    starts = iter(kind.checked(initial, names, steps))
     states = []
     for number in range(layers):
         if number and rate:

@@ -216,10 +216,11 @@ def _element(sequence: Tensor, position: Symbol, kind: str) -> Tensor:
 
 def _carries(init: Any, call_site: CallSite) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """The carries, as leaves, and their initial values."""
-    initial = tuple(embed(value) for value in nested.leaves(init))
-    if not initial:
+    values = list(nested.leaves(init))
+    if not values:
         raise CodeError("a loop needs a carry: `init` holds no tensor")
-    return tuple(_carry(t, call_site) for t in initial), initial
+    initial = tuple(map(embed, values))
+    return tuple(_carry(v, t, call_site) for v, t in zip(values, initial, strict=True)), initial
 
 
 def restarted_carries(
@@ -230,8 +231,9 @@ def restarted_carries(
     return tuple(_typed_carry(t, kind, call_site) for t, kind in zip(initial, kinds, strict=True))
 
 
-def _carry(initial: Tensor, call_site: CallSite) -> Tensor:
-    is_weak = initial.literal is not None and initial.typing.is_float
+def _carry(value: Any, initial: Tensor, call_site: CallSite) -> Tensor:
+    has_type = isinstance(value, Tensor) and not initial.typing.is_open
+    is_weak = initial.literal is not None and initial.typing.is_float and not has_type
     kind = None if is_weak else initial.typing.settle(lambda: f"the carry that starts as `{initial.label}`")
     return _typed_carry(initial, kind, call_site)
 
@@ -323,7 +325,10 @@ def _scalar(loop: Tensor) -> Shape:
 def _check_type(name: str, carry: Tensor, after: Tensor) -> None:
     before, then = carry.typing.current, after.typing.current
     if before is not then:
-        fix = "start from a float, such as 0.0" if then.is_float and not before.is_float else f".astype(oc.{before})"
+        if then.is_float and not before.is_float:
+            fix = "start from a float, such as 0.0"
+        else:
+            fix = f"start from a tensor of {then}, such as oc.tensor(0.0, dtype=oc.{then}), or use .astype(oc.{before})"
         raise DtypeError(
             f"the carry `{carry.label}` of oc.{name} is {before} before a step, and {then} after it: {fix}"
         )
