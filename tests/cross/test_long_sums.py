@@ -148,9 +148,11 @@ def test_any_reduction(data: st.DataObject, backends: list[str]) -> None:
         assert errors.max() <= BOUND + 1, (backend, shape, kept, float(errors.max()))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 @pytest.mark.parametrize("terms", TERMS)
-@pytest.mark.parametrize(("rows", "count", "width"), [(1, 150_000, 1), (10, 20_000, 3), (700, 20_000, 17)])
+@pytest.mark.parametrize(
+    ("rows", "count", "width"), [(1, 150_000, 1), (10, 20_000, 3), (700, 20_000, 17), (20_100, 20_000, 17)]
+)
 def test_gradients_of_rows_that_are_read_often(
     terms: Callable[..., Array], rows: int, count: int, width: int, dtype: str, ctx: oc.Context
 ) -> None:
@@ -168,6 +170,23 @@ def test_gradients_of_rows_that_are_read_often(
     eps = float(ml_dtypes.finfo(factors.dtype).eps)
     relative = errors / (eps * np.maximum(magnitude, 1e-30))
     assert relative.max() <= BOUND, f"{float(relative.max()):.1f} eps"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("rows", [30, 3000])
+def test_gradients_of_rows_that_are_infinite(rows: int, dtype: str, ctx: oc.Context) -> None:
+    """The error of an infinite sum is not a number, and is left out."""
+    factors, ids = np.ones((2500, 16), dtype), np.arange(2500) % 3
+    factors[4, 0], factors[[5, 8], 0], factors[6, 0] = np.inf, [np.inf, -np.inf], np.nan
+    factors[1:30:3, 1] = np.finfo(dtype).max / 4
+    table = oc.param("table", 1.0, output=[rows, 16], dtype=dtype)
+    loss = (table.take(oc.tensor(ids.astype("int32"))) * oc.tensor(factors)).sum()
+    ctx.init(loss)
+    ctx.compile(train.grad_update(loss), keep=[table.grad])()
+    with np.errstate(invalid="ignore", over="ignore"):
+        expected = np.array([factors[ids == n].sum(0) for n in range(3)])
+    assert np.isnan(expected[[0, 2], 0]).all() and np.isinf(expected[1, :2]).all()
+    np.testing.assert_array_equal(ctx[table.grad][:3], expected)
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (64, 48)])

@@ -134,6 +134,7 @@ MAX_ADDITIONS_PER_TERM = 94  # within a reduction
 MAX_ADDITIONS_PER_PART = 30  # within a short sum of cells of a temporary, which may be the parts of a split reduction
 MAX_ADDITIONS_PER_STEP = 40  # within a reduction that continues a sum, such as each row of a fused reduction
 MAX_ROW_ADDITIONS = 54  # of the steps of a fused reduction
+MIN_SPLIT_ROW_CELLS = 16  # of a scattered row, below which counting its terms takes longer than adding them
 
 # --- split and fused reductions --------------------------------------------------------------------------------------
 

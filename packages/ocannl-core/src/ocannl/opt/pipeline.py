@@ -114,7 +114,11 @@ def passes(
         Pass("eliminate_dead_code", eliminate_dead_code),  # after the passes that leave dead nests behind
         Pass("distribute_sequential_loops", distribute_sequential_loops),  # after inlining, which leaves fewer nests
         Pass("scatter_to_gather", scatter_to_gather, when=fuses),  # after `one_hot_to_gather`, which matches scatters
-        Pass("widen_scatter_accumulators", widen_scatter_accumulators, when=fuses),  # after `one_hot_to_gather`
+        Pass(  # after `one_hot_to_gather`
+            "widen_scatter_accumulators",
+            lambda proc: widen_scatter_accumulators(proc, is_serial=c.wants_schedule),
+            when=fuses,
+        ),
         Pass("fuse_epilogues", fuse_epilogues, when=fuses),  # after dead code is gone
         Pass("choose_layouts", lambda proc: choose_layouts(proc, c), when=fuses),  # of arrays left after fusion
         Pass("hoist_parallel_loop", lambda proc: hoist_parallel_loop(proc, c), when=c.wants_schedule),

@@ -122,5 +122,22 @@ def scatter(op: Op, flat: Array, cells: Array, values: Array, precision: Precisi
         merge.at(sums, which, values)
     else:
         sums = convert(flat[distinct], wide)
+        if op is ADD and wide is precision and precision.is_float:
+            which, values = _sums_of_blocks(which.reshape(-1), values.reshape(-1))
         op.ufunc.at(sums, which, values)
     flat[distinct] = convert(sums, precision)
+
+
+def _sums_of_blocks(cells: Array, values: Array) -> tuple[Array, Array]:
+    """Adds the terms of a cell in blocks, and the sums of these, until there is one block for each cell."""
+    while True:
+        order = np.argsort(cells, kind="stable")
+        cells, values = cells[order], values[order]
+        block = (np.arange(cells.size) - np.searchsorted(cells, cells)) // SUM_BLOCK
+        if not block.any():
+            return cells, values
+        is_first = np.ones(cells.size, bool)
+        is_first[1:] = (cells[1:] != cells[:-1]) | (block[1:] != block[:-1])
+        sums = np.zeros(np.count_nonzero(is_first), values.dtype)
+        np.add.at(sums, np.cumsum(is_first) - 1, values)
+        cells, values = cells[is_first], sums

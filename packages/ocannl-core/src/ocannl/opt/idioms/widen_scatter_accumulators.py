@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -9,8 +10,10 @@ from ocannl.ir.affine import TRUE, Affine, Sym, SymKind
 from ocannl.ir.loops import (
     AccessMode,
     BindIndex,
+    Body,
     Buf,
     Cast,
+    Const,
     For,
     If,
     Load,
@@ -29,9 +32,12 @@ from ocannl.ir.ops import ADD
 from ocannl.ir.precision import float64
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import bound_names, loads, wrap_in_loops
+from ocannl.opt.idioms.frequent_cells import compensated, finite, with_wide_frequent_cells
 
 
-def widen_scatter_accumulators(proc: Proc, max_additions: int = machine.MAX_ADDITIONS_PER_TERM) -> Proc:
+def widen_scatter_accumulators(
+    proc: Proc, max_additions: int = machine.MAX_ADDITIONS_PER_TERM, *, is_serial: bool = True
+) -> Proc:
     """Accumulates in float64 if a scatter adds more than `max_additions` terms; here for at most 2 additions:
 
         proc step                              proc step
@@ -47,23 +53,30 @@ def widen_scatter_accumulators(proc: Proc, max_additions: int = machine.MAX_ADDI
                                                  for x_3 in 0..3:
                                                    x[x_3] = f32(x_wide[x_3])
 
-    All terms may have the same index, and they cannot be added in blocks without a table for each block. Tables with
-    more cells than there are terms are left as they are, since copies of these would cost more than the additions.
+    All terms may have the same index, and they cannot be added in blocks without a table for each block. In tables with
+    more cells than there are terms, whose copies would cost more than the additions, only frequent cells have
+    accumulators (`with_wide_frequent_cells`), if rows are long enough. In float64 itself, the errors of the additions
+    are accumulated as well. Both assume a target that executes the iterations in order (`is_serial`).
     """
     names = Namer(bound_names(proc))
     body: list[Stmt] = []
     bufs: list[Buf] = []
     for stmt in proc.body:
         scatter = _scatter_of(stmt)
-        if scatter is None or scatter.terms < scatter.min_terms or scatter.additions <= max_additions:
+        if scatter is None or scatter.additions <= max_additions:
             body.append(stmt)
             continue
-        buf = scatter.update.ref.buf
-        wide = Buf(
-            names(f"{buf.name}_wide"), float64, buf.shape, row_major(buf.shape), MemorySpace.ARENA, AccessMode.TEMP
-        )
-        bufs.append(wide)
-        body += (_copy(buf, wide, names), _with_update(stmt, _widened(scatter.update, wide)), _copy(wide, buf, names))
+        update, is_float64 = scatter.update, scatter.update.ref.buf.precision is float64
+        replaced: tuple[list[Buf], list[Stmt]] | None = None
+        if scatter.terms >= scatter.cells and not is_float64:
+            replaced = _wide(stmt, update, names)
+        elif scatter.terms >= scatter.cells and is_serial:
+            replaced = _compensated(stmt, update, names)
+        elif is_serial:
+            replaced = with_wide_frequent_cells(stmt, update, scatter.syms, max_additions, names)
+        temporaries, statements = replaced or ([], [stmt])
+        bufs += temporaries
+        body += statements
     return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs)) if bufs else proc
 
 
@@ -79,7 +92,7 @@ class _Scatter:
         return prod(sym.extent for sym in self.syms)
 
     @property
-    def min_terms(self) -> int:
+    def cells(self) -> int:
         """The number of cells of the table."""
         return prod(self.update.ref.buf.shape)
 
@@ -102,30 +115,61 @@ def _scatter_of(stmt: Stmt) -> _Scatter | None:
             case Update(ref, op, value) if op is ADD and ref.buf.precision.is_float:
                 is_indirect = any(sym.kind is SymKind.INDIRECT for sym in ref.syms)
                 is_recurrence = any(read.buf is ref.buf for read in loads(value))
-                is_wide = ref.buf.precision is float64
-                return _Scatter(tuple(syms), stmt) if is_indirect and not is_recurrence and not is_wide else None
+                return _Scatter(tuple(syms), stmt) if is_indirect and not is_recurrence else None
             case _:
                 return None
+
+
+def _wide(stmt: Stmt, update: Update, names: Namer) -> tuple[list[Buf], list[Stmt]]:
+    """The scatter into a copy of the table in float64."""
+    table, wide = update.ref.buf, _temporary_like(update.ref.buf, "wide", names)
+    scatter = _with_updates(stmt, (_widened(update, wide),))
+    return [wide], [_copy(table, wide, names), scatter, _copy(wide, table, names)]
+
+
+def _compensated(stmt: Stmt, update: Update, names: Namer) -> tuple[list[Buf], list[Stmt]]:
+    """The scatter in float64 that accumulates its errors and adds them to the table at the end."""
+    table, errors = update.ref.buf, _temporary_like(update.ref.buf, "errors", names)
+    addition = compensated(update.ref, Ref(errors, update.ref.indices), update.value, names)
+    return [errors], [
+        _for_each_cell(table, names, lambda cell: Store(Ref(errors, cell), Const(0, float64))),
+        _with_updates(stmt, addition),
+        _for_each_cell(table, names, lambda cell: Update(Ref(table, cell), ADD, finite(Load(Ref(errors, cell))))),
+    ]
+
+
+def _temporary_like(buf: Buf, suffix: str, names: Namer) -> Buf:
+    label = names(f"{buf.name}_{suffix}")
+    return Buf(label, float64, buf.shape, row_major(buf.shape), MemorySpace.ARENA, AccessMode.TEMP)
 
 
 def _widened(update: Update, wide: Buf) -> Update:
     return replace(update, ref=Ref(wide, update.ref.indices), value=Cast(update.value, float64))
 
 
-def _with_update(stmt: Stmt, update: Update) -> Stmt:
+def _with_updates(stmt: Stmt, updates: Body) -> Stmt:
+    (result,) = _replaced(stmt, updates)
+    return result
+
+
+def _replaced(stmt: Stmt, updates: Body) -> Body:
     match stmt:
         case For(body=(inner,)) | BindIndex(body=(inner,)):
-            return replace(stmt, body=(_with_update(inner, update),))
+            return (replace(stmt, body=_replaced(inner, updates)),)
         case If(cond, (inner,), ()):
-            return If(cond, (_with_update(inner, update),))
+            return (If(cond, _replaced(inner, updates)),)
         case _:
-            return update
+            return updates
 
 
 def _copy(source: Buf, target: Buf, names: Namer) -> Stmt:
-    name = min(source.name, target.name, key=len)
-    syms = [Sym(names(name), 0, extent - 1) for extent in source.shape]
-    indices = tuple(map(Affine.of, syms))
-    store = Store(Ref(target, indices), Cast(Load(Ref(source, indices)), target.precision))
-    (stmt,) = wrap_in_loops([loop(sym, ()) for sym in syms], TRUE, (store,))
+    def copied(cell: tuple[Affine, ...]) -> Stmt:
+        return Store(Ref(target, cell), Cast(Load(Ref(source, cell)), target.precision))
+
+    return _for_each_cell(min(source, target, key=lambda buf: len(buf.name)), names, copied)
+
+
+def _for_each_cell(buf: Buf, names: Namer, statement: Callable[[tuple[Affine, ...]], Stmt]) -> Stmt:
+    syms = [Sym(names(buf.name), 0, extent - 1) for extent in buf.shape]
+    (stmt,) = wrap_in_loops([loop(sym, ()) for sym in syms], TRUE, (statement(tuple(map(Affine.of, syms))),))
     return stmt

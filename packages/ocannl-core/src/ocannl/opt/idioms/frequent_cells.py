@@ -1,0 +1,329 @@
+"""Scatters of which only frequent cells are accumulated, in a wider type or with compensation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import prod
+
+from ocannl.ir.affine import TRUE, Affine, Sym, SymKind
+from ocannl.ir.free_symbols import free_symbols
+from ocannl.ir.loops import (
+    AccessMode,
+    Apply,
+    BindIndex,
+    Body,
+    Buf,
+    Cast,
+    Const,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    MemorySpace,
+    Ref,
+    Stmt,
+    Store,
+    Update,
+    Var,
+    loop,
+    row_major,
+)
+from ocannl.ir.name_mangling import Namer
+from ocannl.ir.ops import ADD, BY_NAME, SUB, WHERE
+from ocannl.ir.precision import Precision, float64, int32, int64
+from ocannl.opt import machine_model as machine
+from ocannl.opt.analysis.nests import wrap_in_loops
+from ocannl.opt.analysis.substitution import substitute_statements
+
+MAX_INT32 = 2**31 - 1
+
+
+def with_wide_frequent_cells(
+    stmt: Stmt, update: Update, syms: tuple[Sym, ...], max_additions: int, names: Namer
+) -> tuple[list[Buf], list[Stmt]] | None:
+    """Returns the temporaries and statements of a scatter that accumulates a row of cells with more than
+    `max_additions` terms in float64. Of the scatter
+
+        for i in 0..900:
+          bind v in 0..5000 = i64(ids[i]):
+            for j in 0..64:
+              x[v, j] += g[i, j]
+
+    `x_terms` counts the terms of each row. Rows with more than 94 terms, at most 9, are then numbered:
+
+        for i in 0..900:
+          bind v in 0..5000 = i64(ids[i]):
+            let count = x_terms[v]
+            x_terms[v] = where(count > 94, -1 - x_slots[0], count)
+            x_first[i] = where(count > 94, 1, 0)
+            x_slots[0] += where(count > 94, 1, 0)
+
+    and the terms are added where the number of their row says, each once:
+
+        for i in 0..900:
+          bind v in 0..5000 = i64(ids[i]):
+            bind rare in 1..95 = i64(x_terms[v]):
+              for j in 0..64:
+                x[v, j] += g[i, j]
+        for i in 0..900:
+          bind v in 0..5000 = i64(ids[i]):
+            bind slot in 0..9 = i64(-1 - x_terms[v]):
+              for j in 0..64:
+                x_sums[slot, j] += f64(g[i, j])
+        for i in 0..900:
+          bind v in 0..5000 = i64(ids[i]):
+            bind slot in 0..9 = i64(where(x_first[i] == 1, -1 - x_terms[v], -1)):
+              for j in 0..64:
+                x[v, j] += f32(x_sums[slot, j])
+
+    The accumulators take little memory, and the additional passes read integers only. In float64 itself, the errors of
+    the additions are accumulated as well (Ogita, Rump and Oishi 2005).
+
+    Returns None for narrow rows, for which the integers would take longer than the additions, and if there are too many
+    terms to count.
+    """
+    scatter = _Rows.of(stmt, update, syms)
+    slots = scatter.terms // (max_additions + 1)
+    if scatter.width < machine.MIN_SPLIT_ROW_CELLS or not slots or scatter.terms > MAX_INT32 or not scatter.count:
+        return None
+    return _Builder(scatter, slots, max_additions, names).result()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A scatter of rows: `row_axes` of the table are indexed by loops that nothing else depends on, `key_axes` by the
+    others, so that all cells of a row have the same number of terms."""
+
+    stmt: Stmt
+    update: Update
+    row_syms: tuple[Sym, ...]
+    term_syms: tuple[Sym, ...]
+    key_axes: tuple[int, ...]
+    row_axes: tuple[int, ...]
+
+    @staticmethod
+    def of(stmt: Stmt, update: Update, syms: tuple[Sym, ...]) -> _Rows:
+        indices, bound = update.ref.indices, set(_bound_on(stmt))
+        rows = {axis: index.only_sym for axis, index in enumerate(indices)}
+        users = [sym for index in indices for sym in index.syms]
+        shape = update.ref.buf.shape
+        row_axes = tuple(
+            axis for axis, sym in rows.items()
+            if sym in syms and sym not in bound and users.count(sym) == 1 and sym.lo == 0 and sym.extent == shape[axis]
+        )  # fmt: skip
+        row_syms = tuple(sym for axis in row_axes if (sym := rows[axis]) is not None)
+        key_axes = tuple(axis for axis in range(len(indices)) if axis not in row_axes)
+        return _Rows(stmt, update, row_syms, tuple(s for s in syms if s not in row_syms), key_axes, row_axes)
+
+    @property
+    def terms(self) -> int:
+        """The number of terms of a cell, at most."""
+        return prod(sym.extent for sym in self.term_syms)
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        return tuple(self.update.ref.buf.shape[axis] for axis in self.key_axes)
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return prod(self.keys)
+
+    @property
+    def width(self) -> int:
+        """The number of cells of a row."""
+        return prod(self.update.ref.buf.shape[axis] for axis in self.row_axes)
+
+    def key(self, indices: tuple[Affine, ...]) -> Affine:
+        """The number of the row that contains a cell."""
+        parts = zip((indices[axis] for axis in self.key_axes), row_major(self.keys), strict=True)
+        return sum((index * stride for index, stride in parts), Affine())
+
+
+class _Builder:
+    def __init__(self, scatter: _Rows, slots: int, max_additions: int, names: Namer) -> None:
+        self.scatter, self.max_additions, self.names = scatter, max_additions, names
+        self.table = scatter.update.ref.buf
+        row = tuple(self.table.shape[axis] for axis in scatter.row_axes)
+        self.terms = self.temporary("terms", int32, (scatter.count,))
+        self.first = self.temporary("first", int32, tuple(sym.extent for sym in scatter.term_syms))
+        self.slots = self.temporary("slots", int32, (1,))
+        self.sums = self.temporary("sums", float64, (slots, *row))
+        self.errors = self.temporary("errors", float64, (slots, *row)) if self.table.precision is float64 else None
+
+    def temporary(self, name: str, kind: Precision, shape: tuple[int, ...]) -> Buf:
+        label = self.names(f"{self.table.name}_{name}")
+        return Buf(label, kind, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP)
+
+    @property
+    def accumulators(self) -> list[Buf]:
+        return [self.sums, *([] if self.errors is None else [self.errors])]
+
+    def result(self) -> tuple[list[Buf], list[Stmt]]:
+        scatter, update = self.scatter, self.scatter.update
+        one = Update(self.number, ADD, Const(1, int32))
+        rare = Sym(self.names("rare"), 1, self.max_additions, SymKind.INDIRECT)
+        slot = self.slot_symbol()
+        return [self.terms, self.first, self.slots, *self.accumulators], [
+            self.zeros(self.terms),
+            self.renamed(self.for_each_row(scatter.stmt, (one,))),
+            self.zeros(self.first),
+            self.zeros(self.slots),
+            self.renamed(self.for_each_row(scatter.stmt, self.numbering())),
+            *map(self.zeros, self.accumulators),
+            self.guarded(scatter.stmt, (rare, Cast(Load(self.number), int64)), (update,)),
+            self.renamed(self.guarded(scatter.stmt, (slot, Cast(self.slot, int64)), self.accumulation(slot))),
+            self.addition(),
+        ]
+
+    @property
+    def number(self) -> Ref:
+        """The number of terms of the row of a term, or -1 minus its slot."""
+        return Ref(self.terms, (self.scatter.key(self.scatter.update.ref.indices),))
+
+    @property
+    def slot(self) -> Expr:
+        return _difference(Const(-1, int32), Load(self.number))
+
+    @property
+    def first_term(self) -> Ref:
+        """1 for the first term of a row with accumulators."""
+        return Ref(self.first, tuple(Affine.of(sym) - sym.lo for sym in self.scatter.term_syms))
+
+    def numbering(self) -> Body:
+        """Gives a slot to a row with many terms that has none yet."""
+        count, slots = Var(self.names("count"), int32), Ref(self.slots, (Affine(),))
+        is_new = Apply(BY_NAME["gt"], (count, Const(self.max_additions, int32)))
+        return (
+            Let(count.name, Load(self.number)),
+            Store(self.number, Apply(WHERE, (is_new, _difference(Const(-1, int32), Load(slots)), count))),
+            Store(self.first_term, Apply(WHERE, (is_new, Const(1, int32), Const(0, int32)))),
+            Update(slots, ADD, Apply(WHERE, (is_new, Const(1, int32), Const(0, int32)))),
+        )
+
+    def accumulation(self, slot: Sym) -> Body:
+        """Adds a term to the accumulators."""
+        value, cell = self.scatter.update.value, self.accumulator_indices(slot)
+        if self.errors is not None:
+            return compensated(Ref(self.sums, cell), Ref(self.errors, cell), value, self.names)
+        return (Update(Ref(self.sums, cell), ADD, Cast(value, float64)),)
+
+    def accumulator_indices(self, slot: Sym) -> tuple[Affine, ...]:
+        cell = self.scatter.update.ref.indices
+        return (Affine.of(slot), *(cell[axis] for axis in self.scatter.row_axes))
+
+    def slot_symbol(self) -> Sym:
+        return Sym(self.names("slot"), 0, self.sums.shape[0] - 1, SymKind.INDIRECT)
+
+    def zeros(self, buf: Buf) -> Stmt:
+        syms = self.loop_symbols(buf.shape)
+        return self.nest(syms, Store(Ref(buf, tuple(map(Affine.of, syms))), Const(0, buf.precision)))
+
+    def addition(self) -> Stmt:
+        """Adds the accumulators to the rows."""
+        slot = self.slot_symbol()
+        total, *errors = (Load(Ref(buf, self.accumulator_indices(slot))) for buf in self.accumulators)
+        value = Apply(ADD, (total, finite(*errors))) if errors else Cast(total, self.table.precision)
+        is_first = Apply(BY_NAME["eq"], (Load(self.first_term), Const(1, int32)))
+        number = Cast(Apply(WHERE, (is_first, self.slot, Const(-1, int32))), int64)
+        return self.renamed(
+            self.guarded(self.scatter.stmt, (slot, number), (Update(self.scatter.update.ref, ADD, value),))
+        )
+
+    def loop_symbols(self, shape: Iterable[int]) -> list[Sym]:
+        return [Sym(self.names("i"), 0, extent - 1) for extent in shape]
+
+    def nest(self, syms: list[Sym], stmt: Stmt) -> Stmt:
+        (nest,) = wrap_in_loops([loop(sym, ()) for sym in syms], TRUE, (stmt,))
+        return nest
+
+    def for_each_row(self, stmt: Stmt, leaf: Body) -> Stmt:
+        """The scatter with other statements, once for each row."""
+        (result,) = self.without_rows(stmt, leaf)
+        return result
+
+    def without_rows(self, stmt: Stmt, leaf: Body) -> Body:
+        match stmt:
+            case For(sym=sym, body=(inner,)):
+                body = self.without_rows(inner, leaf)
+                return body if sym in self.scatter.row_syms else (replace(stmt, body=body),)
+            case BindIndex(body=(inner,)):
+                return (replace(stmt, body=self.without_rows(inner, leaf)),)
+            case If(cond, (inner,), ()):
+                return (If(cond, self.without_rows(inner, leaf)),)
+            case _:
+                return leaf
+
+    def guarded(self, stmt: Stmt, guard: tuple[Sym, Expr], leaf: Body) -> Stmt:
+        """The scatter with another update, where the guard is in range; loops over rows alone are inside the guard."""
+        if _loops_over(self.scatter.row_syms, stmt):
+            return BindIndex(*guard, _with_leaf(stmt, leaf))
+        match stmt:
+            case For(body=(inner,)) | BindIndex(body=(inner,)):
+                return replace(stmt, body=(self.guarded(inner, guard, leaf),))
+            case If(cond, (inner,), ()):
+                return If(cond, (self.guarded(inner, guard, leaf),))
+            case _:
+                raise AssertionError(f"{type(stmt).__name__} in a scatter")
+
+    def renamed(self, stmt: Stmt) -> Stmt:
+        """A copy with symbols of its own."""
+        match stmt:
+            case For(sym=sym, body=body) | BindIndex(sym=sym, body=body):
+                new = Sym(self.names(sym.name), sym.lo, sym.hi, sym.kind)
+                body = substitute_statements(tuple(map(self.renamed, body)), {sym: Affine.of(new)})
+                return loop(new, body, stmt.origin) if isinstance(stmt, For) else BindIndex(new, stmt.value, body)
+            case If(cond, body, ()):
+                return If(cond, tuple(map(self.renamed, body)))
+            case _:
+                return stmt
+
+
+def _bound_on(stmt: Stmt) -> Iterable[Sym]:
+    """The symbols that bound indices and conditions depend on."""
+    match stmt:
+        case For(body=(inner,)):
+            yield from _bound_on(inner)
+        case BindIndex(_, value, (inner,)):
+            yield from free_symbols(value)
+            yield from _bound_on(inner)
+        case If(cond, (inner,), ()):
+            yield from (sym for fact in (*cond.ge0, *cond.eq0) for sym in fact.syms)
+            yield from _bound_on(inner)
+
+
+def _loops_over(syms: tuple[Sym, ...], stmt: Stmt) -> bool:
+    """Whether the statement is an update, below loops over `syms` alone."""
+    while isinstance(stmt, For) and stmt.sym in syms:
+        (stmt,) = stmt.body
+    return isinstance(stmt, Update)
+
+
+def _with_leaf(stmt: Stmt, leaf: Body) -> Body:
+    return (replace(stmt, body=_with_leaf(stmt.body[0], leaf)),) if isinstance(stmt, For) else leaf
+
+
+def _difference(x: Expr, y: Expr) -> Expr:
+    return Apply(SUB, (x, y))
+
+
+def finite(error: Expr) -> Expr:
+    """The error, or 0 if the sum is infinite, whose error is not a number."""
+    return Apply(WHERE, (Apply(BY_NAME["eq"], (error, error)), error, Const(0, float64)))
+
+
+def compensated(total: Ref, errors: Ref, value: Expr, names: Namer) -> Body:
+    """Adds a value to a total in float64, and the error of the addition to another sum (Knuth 1969, TwoSum)."""
+    texts = [names(name) for name in ("term", "before", "after", "added")]
+    term, before, after, added = (Var(name, float64) for name in texts)
+    lost = Apply(ADD, (_difference(before, _difference(after, added)), _difference(term, added)))
+    return (
+        Let(term.name, value),
+        Let(before.name, Load(total)),
+        Let(after.name, Apply(ADD, (before, term))),
+        Let(added.name, _difference(after, before)),
+        Update(errors, ADD, lost),
+        Store(total, after),
+    )
