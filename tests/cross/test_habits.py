@@ -40,7 +40,16 @@ ANSWERED: dict[str, str] = {
     "oc.logsumexp(x, axis=1)": "logsumexp(", "oc.cumsum(x, dim=0)": "cumsum(", "oc.flip(x, axis=0)": "flip(",
     "oc.stack([x, x], dim=0)": "axis=", "oc.stack([x, x], axis=0)": "axis=",
     "oc.concat([x, x], axis=0)": "oc.concat(\"", "oc.norm(x, dim=1)": "norm(", "x.std(axis=0)": "x.std(",
-    "x.sum('i,j=>i', axis=1)": "axis",
+    "x.sum('i,j=>i', axis=1)": "axis", "x.mean(dim=1, keepdim=True)": 'x.mean("...|a,b => ...|a")',
+    "x.softmax(axis=-1)": 'x.softmax("...|a,b => ...|a")',
+    # layers by the keywords and classes of other libraries
+    "nn.linear(x, units=4)": "width=", "nn.linear(x, out_features=4)": "width=", "nn.lstm(x, hidden_size=4)": "width=",
+    "nn.lstm(x, width=3, num_layers=2)": "layers=", "nn.embedding(ids, num_embeddings=4, width=3)": "count=",
+    "nn.embedding(ids, count=4, embedding_dim=3)": "width=", "nn.conv2d(img, filters=4, window=3)": "channels=",
+    "nn.conv2d(img, channels=4, kernel_size=3)": "window=", "nn.attention(x, num_heads=2)": "heads=",
+    "nn.layer_norm(x, normalized_shape=3)": "axes=", "nn.LSTM(3, 4)": "nn.lstm(", "nn.GRU(3, 4)": "nn.gru(",
+    "nn.MultiheadAttention(3, 1)": "nn.attention(", "nn.mse_loss(x, x)": "oc.squared_error", "oc.mse(x, x)":
+    "squared_error", "nn.dropout(x, p=0.5)": "rate=",
     # methods of tensors
     "x.reshape(6)": "einsum", "x.reshape(-1, 2)": "einsum", "x.view(6)": "einsum", "x.permute(1, 0)": "einsum",
     "x.transpose(0, 1)": "einsum", "x.swapaxes(0, 1)": "einsum", "x.flatten()": "einsum", "x.ravel()": "einsum",

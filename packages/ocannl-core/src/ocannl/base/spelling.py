@@ -48,7 +48,8 @@ _FUNCTIONS = {
     "mean_absolute_error": "absolute_error", "binary_cross_entropy_with_logits": "binary_cross_entropy",
     "binary_crossentropy": "binary_cross_entropy", "categorical_crossentropy": "cross_entropy",
     "sparse_categorical_crossentropy": "cross_entropy", "softmax_cross_entropy": "cross_entropy",
-    "sigmoid_cross_entropy": "binary_cross_entropy", "kl_divergence": "kl_div",
+    "sigmoid_cross_entropy": "binary_cross_entropy", "kl_divergence": "kl_div", "mse": "squared_error",
+    "mae": "absolute_error",
     "logcosh": "log_cosh", "focal_loss": "sigmoid_focal_loss",
     "jaccard_loss": "iou_loss", "ctc": "ctc_loss", "CTCLoss": "ctc_loss", "swish": "silu", "array": "tensor",
     "asarray": "tensor",
@@ -259,7 +260,11 @@ MISFITS: Names = {"loss": "it has its parameters, `loss.params`, and `params=` c
 """What to write for a parameter, by its name, that has an argument of another type."""
 PARAMETERS: Names = {
     "out": "output", "dim": "axis", "lr_decay": "learning_rate_decay",
-    **rows("bias use_bias center scale elementwise_affine", "affine"),
+    **rows("bias use_bias center scale elementwise_affine", "affine"), "normalized_shape": "axes",
+    **rows("units features out_features hidden_size embedding_dim embed_dim d_model", "width"),
+    **rows("filters out_channels", "channels"), "kernel_size": "window", "strides": "stride",
+    **rows("num_embeddings vocab_size input_dim", "count"), **rows("num_heads n_heads nhead", "heads"),
+    **rows("num_layers n_layers depth", "layers"), **rows("p prob drop drop_rate dropout", "rate"),
 }  # fmt: skip
 """Parameters that a keyword stands for if the function has them; otherwise `KEYWORDS` answers."""
 _GENERAL_ANSWERS = frozenset(["device", "requires_grad", "trainable"])

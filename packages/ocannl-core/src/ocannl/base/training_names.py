@@ -139,5 +139,9 @@ NN: Names = {
     **rows("Module Layer Model", "write a function decorated with @oc.op: its oc.param are the parameters"),
     **rows("ReLU GELU SiLU Tanh Sigmoid Softmax Flatten functional",
             "activations are functions, such as oc.relu(x), and a dense layer takes all output axes"),
-    **rows("CrossEntropyLoss MSELoss BCEWithLogitsLoss", "losses are functions, such as oc.cross_entropy(x, target)"),
+    **rows("CrossEntropyLoss BCEWithLogitsLoss cross_entropy",
+            "losses are functions, such as oc.cross_entropy(x, target)"),
+    **rows("MSELoss mse_loss", "losses are functions: write oc.squared_error(x, target)"),
+    **rows("LSTM GRU RNN", "write nn.lstm(width=64), nn.gru(width=64) or nn.rnn(width=64)"),
+    **rows("MultiheadAttention MultiHeadAttention", "write nn.attention(heads=8)"),
 }  # fmt: skip

@@ -34,6 +34,9 @@ def identity(v: Term) -> Term:
     return v
 
 
+AXES_BY_NUMBER = frozenset(["dim", "axis", "dims", "axes", "keepdim", "keepdims"])
+
+
 @dataclass(frozen=True, slots=True)
 class ReducedAxes:
     """A tensor, and the spec that selects the axes to reduce."""
@@ -61,6 +64,16 @@ class ReducedAxes:
         return apply(contraction(title, logic, formula, None, sizes=self.sizes), [full, reduced])
 
 
+def _without_spec(name: str, title: str) -> str:
+    """The problem of a keyword without a spec, which may be an axis by its number."""
+    if name not in AXES_BY_NUMBER:
+        return f"names such as {name!r} belong to a spec: x.{title}(spec, ...)"
+    return (
+        f'a spec names axes instead of `{name}=`: write x.{title}("...|a,b => ...|a") for the axis b; '
+        "`=> ...|a,0` keeps an axis of size 1"
+    )
+
+
 def axes_to_reduce(
     x: object, spec: str | None, names: dict[str, Any], title: str, default: Logic = ALL_AXES
 ) -> ReducedAxes:
@@ -70,7 +83,7 @@ def axes_to_reduce(
     """
     t = embed(x)
     if spec is None and names:
-        raise CodeError(f"names such as {next(iter(names))!r} belong to a spec: x.{title}(spec, ...)")
+        raise CodeError(_without_spec(next(iter(names)), title))
     if spec is None:
         return ReducedAxes(t, default, {}, {})
     parsed = parse(spec)

@@ -84,7 +84,7 @@ def with_wide_frequent_cells(
     Returns None for narrow rows, for which the integers would take longer than the additions, and if there are too many
     terms to count.
     """
-    scatter = _Rows.of(stmt, update, syms)
+    scatter = _RowScatter.of(stmt, update, syms)
     slots = scatter.terms // (max_additions + 1)
     if scatter.width < machine.MIN_SPLIT_ROW_CELLS or not slots or scatter.terms > MAX_INT32 or not scatter.count:
         return None
@@ -92,7 +92,7 @@ def with_wide_frequent_cells(
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _RowScatter:
     """A scatter of rows: `row_axes` of the table are indexed by loops that nothing else depends on, `key_axes` by the
     others, so that all cells of a row have the same number of terms."""
 
@@ -104,7 +104,7 @@ class _Rows:
     row_axes: tuple[int, ...]
 
     @staticmethod
-    def of(stmt: Stmt, update: Update, syms: tuple[Sym, ...]) -> _Rows:
+    def of(stmt: Stmt, update: Update, syms: tuple[Sym, ...]) -> _RowScatter:
         indices, bound = update.ref.indices, set(_bound_on(stmt))
         rows = {axis: index.only_sym for axis, index in enumerate(indices)}
         users = [sym for index in indices for sym in index.syms]
@@ -115,7 +115,7 @@ class _Rows:
         )  # fmt: skip
         row_syms = tuple(sym for axis in row_axes if (sym := rows[axis]) is not None)
         key_axes = tuple(axis for axis in range(len(indices)) if axis not in row_axes)
-        return _Rows(stmt, update, row_syms, tuple(s for s in syms if s not in row_syms), key_axes, row_axes)
+        return _RowScatter(stmt, update, row_syms, tuple(s for s in syms if s not in row_syms), key_axes, row_axes)
 
     @property
     def terms(self) -> int:
@@ -143,7 +143,7 @@ class _Rows:
 
 
 class _Builder:
-    def __init__(self, scatter: _Rows, slots: int, max_additions: int, names: Namer) -> None:
+    def __init__(self, scatter: _RowScatter, slots: int, max_additions: int, names: Namer) -> None:
         self.scatter, self.max_additions, self.names = scatter, max_additions, names
         self.table = scatter.update.ref.buf
         row = tuple(self.table.shape[axis] for axis in scatter.row_axes)
@@ -168,10 +168,10 @@ class _Builder:
         slot = self.slot_symbol()
         return [self.terms, self.first, self.slots, *self.accumulators], [
             self.zeros(self.terms),
-            self.renamed(self.for_each_row(scatter.stmt, (one,))),
+            self.renamed(self.over_rows(scatter.stmt, (one,))),
             self.zeros(self.first),
             self.zeros(self.slots),
-            self.renamed(self.for_each_row(scatter.stmt, self.numbering())),
+            self.renamed(self.over_rows(scatter.stmt, self.numbering())),
             *map(self.zeros, self.accumulators),
             self.guarded(scatter.stmt, (rare, Cast(Load(self.number), int64)), (update,)),
             self.renamed(self.guarded(scatter.stmt, (slot, Cast(self.slot, int64)), self.accumulation(slot))),
@@ -239,7 +239,7 @@ class _Builder:
         (nest,) = wrap_in_loops([loop(sym, ()) for sym in syms], TRUE, (stmt,))
         return nest
 
-    def for_each_row(self, stmt: Stmt, leaf: Body) -> Stmt:
+    def over_rows(self, stmt: Stmt, leaf: Body) -> Stmt:
         """The scatter with other statements, once for each row."""
         (result,) = self.without_rows(stmt, leaf)
         return result

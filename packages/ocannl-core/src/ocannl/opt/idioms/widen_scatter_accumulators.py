@@ -132,9 +132,9 @@ def _compensated(stmt: Stmt, update: Update, names: Namer) -> tuple[list[Buf], l
     table, errors = update.ref.buf, _temporary_like(update.ref.buf, "errors", names)
     addition = compensated(update.ref, Ref(errors, update.ref.indices), update.value, names)
     return [errors], [
-        _for_each_cell(table, names, lambda cell: Store(Ref(errors, cell), Const(0, float64))),
+        _cellwise(table, names, lambda cell: Store(Ref(errors, cell), Const(0, float64))),
         _with_updates(stmt, addition),
-        _for_each_cell(table, names, lambda cell: Update(Ref(table, cell), ADD, finite(Load(Ref(errors, cell))))),
+        _cellwise(table, names, lambda cell: Update(Ref(table, cell), ADD, finite(Load(Ref(errors, cell))))),
     ]
 
 
@@ -166,10 +166,10 @@ def _copy(source: Buf, target: Buf, names: Namer) -> Stmt:
     def copied(cell: tuple[Affine, ...]) -> Stmt:
         return Store(Ref(target, cell), Cast(Load(Ref(source, cell)), target.precision))
 
-    return _for_each_cell(min(source, target, key=lambda buf: len(buf.name)), names, copied)
+    return _cellwise(min(source, target, key=lambda buf: len(buf.name)), names, copied)
 
 
-def _for_each_cell(buf: Buf, names: Namer, statement: Callable[[tuple[Affine, ...]], Stmt]) -> Stmt:
+def _cellwise(buf: Buf, names: Namer, statement: Callable[[tuple[Affine, ...]], Stmt]) -> Stmt:
     syms = [Sym(names(buf.name), 0, extent - 1) for extent in buf.shape]
     (stmt,) = wrap_in_loops([loop(sym, ()) for sym in syms], TRUE, (statement(tuple(map(Affine.of, syms))),))
     return stmt
