@@ -113,6 +113,29 @@ def test_sums_fused_with_other_loops(terms: Callable[..., Array], shape: tuple[i
         check(values[3 * n + 4], wide * wide, None, 2.0**-23)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("terms", TERMS)
+def test_sums_inside_of_other_operations(terms: Callable[..., Array], dtype: str, ctx: oc.Context) -> None:
+    x = array_of(terms, (20_011,), dtype)
+    t, eps, kept, ids = oc.tensor(x), float(np.finfo(dtype).eps), np.arange(len(x)) % 3 > 0, np.arange(len(x)) % 3
+    check(t.mean().eval(ctx), x / WIDE(len(x)), None, eps)
+    check(oc.where(oc.tensor(kept.astype(dtype)) > 0, t, 0.0).sum().eval(ctx), x[kept], None, eps)
+    check(oc.cond(t.max() > -9.0, lambda v: (v * 1.0).sum(), lambda v: v.max(), t).eval(ctx), x, None, eps)
+    check(oc.concat("a; b => a^b", t, t).sum().eval(ctx), np.concatenate([x, x]), None, eps)
+    errors = np.abs(oc.cumsum(t).eval(ctx) - np.cumsum(x, dtype=WIDE)) / (eps * np.cumsum(np.abs(x), dtype=WIDE))
+    assert errors.max() <= BOUND, f"{float(errors.max()):.1f} eps"
+    segments = oc.segment_sum(t, oc.tensor(ids.astype("int32")), 3).eval(ctx)
+    for n in range(3):
+        check(segments[n], x[ids == n], None, eps)
+    powers = np.exp(x.astype(WIDE) - x.max())
+    check(oc.softmax(t).eval(ctx)[0], powers[:1] / powers.sum(), None, eps)
+    bias = oc.param("bias", 0.0, output=[], dtype=dtype)
+    loss = ((oc.tensor(x, batch_axes=1) + bias) * oc.tensor(x, batch_axes=1)).sum()
+    ctx.init(loss)
+    ctx.compile(train.grad_update(loss), keep=[bias.grad])()
+    check(ctx[bias.grad], x, None, eps)
+
+
 @pytest.mark.parametrize("terms", TERMS)
 @pytest.mark.parametrize("sizes", [(5, 20_003, 3), (64, 4096, 64), (33, 5000, 17), (1, 65_536, 40)])
 def test_matrix_products(terms: Callable[..., Array], sizes: tuple[int, int, int], ctx: oc.Context) -> None:
