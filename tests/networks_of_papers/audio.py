@@ -5,7 +5,7 @@ from __future__ import annotations
 import ocannl as oc
 
 from .layers import F, he
-from .network import ids, network
+from .network import ids, network, normal
 
 LENGTH = 2048
 
@@ -60,5 +60,40 @@ def wavenet():
             h, total = h + t_point(z, layer("point")), total + t_point(z, layer("skip"))
         scores = t_point(F.relu(t_point(F.relu(total), w("point"))), w("point"))
         return F.cross_entropy(scores, x[:, 1:])
+
+    return loss, reference
+
+
+@network(seconds=250, learning_rate=2e-4, x=normal(4, 400, 2), y=normal(4))
+def temporal_convolutions():
+    """A TCN for the adding problem (Bai, Kolter and Koltun 2018): weights with separate norms, windows of 8 samples."""
+
+    @oc.op
+    def normed(x, *, dilation):
+        v = oc.param(he(8 * x.dims[-1]), o=[8, x.dims[-1], 30])
+        gain = oc.param(oc.uniform(0.5, 1.5), o=[30])
+        bias = oc.param(o=[30])
+        kernel = gain * v / oc.sqrt((v**2).sum("k,c,d => d"))
+        return oc.relu(oc.conv1d(oc.concat(f"...|t,c => ...|{7 * dilation}^t,c", x), kernel, dilation=dilation) + bias)
+
+    def loss(x, y):
+        h = x
+        for n in range(5):
+            skip = h if n else oc.einsum("...|t,c; c,d => ...|t,d", h, oc.param("widen", he(2), o=[2, 30]))
+            h = oc.relu(skip + normed(normed(h, dilation=2**n), dilation=2**n))
+        last = oc.concat("...|399^t,c => ...|t,c", h)
+        return ((oc.einsum("...|0,c; c => ...|", last, oc.param("head", he(30), o=[30])) - y) ** 2).mean()
+
+    def reference(w, x, y):
+        def t_normed(h, w, dilation):
+            v = w["v"].permute(2, 1, 0)
+            kernel = w["gain"][:, None, None] * v / v.flatten(1).norm(dim=1)[:, None, None]
+            return F.relu(F.conv1d(F.pad(h, (7 * dilation, 0)), kernel, w["bias"], dilation=dilation))
+
+        h = x.transpose(1, 2)
+        for n in range(5):
+            skip = h if n else F.conv1d(h, w["widen"].T[..., None])
+            h = F.relu(skip + t_normed(t_normed(h, w("normed"), 2**n), w("normed"), 2**n))
+        return ((h[..., -1] @ w["head"] - y) ** 2).mean()
 
     return loss, reference

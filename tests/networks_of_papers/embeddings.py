@@ -78,3 +78,25 @@ def dlrm():
         return F.binary_cross_entropy_with_logits(score, y)
 
     return loss, reference
+
+
+@network(seconds=30, learning_rate=0.05, x=ids(10000, 256, 39), y=bits(256))
+def deep_fm():
+    """DeepFM (Guo et al. 2017): a factorization machine of 39 fields beside a network on the same vectors."""
+
+    def loss(x, y):
+        linear = oc.param("linear", oc.normal(std=0.1), o=[10000])
+        vectors = oc.param("vectors", oc.normal(std=0.1), o=[10000, 10]).take(x)
+        total = vectors.sum("b,f|d => b|d")
+        pairs = 0.5 * (total**2 - (vectors**2).sum("b,f|d => b|d")).sum("b|d => b|")
+        deep = dense(relu_mlp(oc.einsum("b,f|d => b|(f d)", vectors), widths=[400] * 3), outputs=1)
+        score = linear.take(x).sum("b,f| => b|") + pairs + oc.einsum("b|0 => b|", deep)
+        return (oc.softplus(score) - y * score).mean()
+
+    def reference(w, x, y):
+        vectors = w["vectors"][x]
+        pairs = 0.5 * (vectors.sum(1) ** 2 - (vectors**2).sum(1)).sum(1)
+        deep = t_dense(t_relu_mlp(vectors.flatten(1), w("relu_mlp"), 3), w("dense"))[:, 0]
+        return F.binary_cross_entropy_with_logits(w["linear"][x].sum(1) + pairs + deep, y)
+
+    return loss, reference
