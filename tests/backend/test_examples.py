@@ -47,6 +47,13 @@ def test_data_parallel(capsys):
     assert capsys.readouterr().out.startswith("3 devices, 20 steps: loss ")
 
 
+def test_data_parallel_processes(capsys):
+    """A world of one process; `tests/processes` starts several."""
+    losses = example("data_parallel_processes").main(None, steps=8)
+    assert losses[-1] < losses[0]
+    assert capsys.readouterr().out.startswith("loss ")
+
+
 def test_digits():
     pytest.importorskip("sklearn")
     assert example("digits").main(epochs=2) > 0.75

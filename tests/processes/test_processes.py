@@ -64,6 +64,18 @@ def test_a_checkpoint_resumes_with_another_number_of_processes(tmp_path: Path) -
     assert results(4, "resumed", path) == expected
 
 
+def test_the_example_prints_the_same_losses_in_any_division() -> None:
+    script = Path(__file__).parents[2] / "examples" / "data_parallel_processes.py"
+    command = Path(sys.executable).with_name("ocannl")
+    outputs = set()
+    for count in (1, 2, 4):
+        arguments = [command, "run", "-n", str(count), script, "--steps", "6", "--backend", "llvm"]
+        completed = subprocess.run(arguments, capture_output=True, text=True, timeout=240)
+        assert completed.returncode == 0, completed
+        outputs.add(completed.stdout)
+    assert len(outputs) == 1, outputs
+
+
 @pytest.mark.parametrize("count", [2, 4])
 def test_communication(count: int) -> None:
     completed = run(count, "communication")
@@ -86,6 +98,13 @@ def test_a_failed_process_ends_all(failure: str, message: str) -> None:
     assert completed.returncode != 0
     assert message in completed.stderr
     assert time.monotonic() - started < 60
+
+
+def test_the_command_names_the_rank_of_a_killed_process() -> None:
+    command = [Path(sys.executable).with_name("ocannl"), "run", "-n", "3", PROGRAMS / "failure.py", "killed"]
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert completed.returncode != 0
+    assert "ocannl: rank 1 of 3 was killed; all processes end" in completed.stderr, completed
 
 
 def test_a_long_call_is_no_failure() -> None:
