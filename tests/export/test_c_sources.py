@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from exported_library import perceptron
+from exported_library import Training, perceptron
 
 import ocannl as oc
 from ocannl import train
@@ -18,17 +21,28 @@ pytestmark = pytest.mark.skipif(GCC is None, reason="there is no gcc")
 SEMANTICS = ["-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off"]
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
 MAIN = """\
+#define _DEFAULT_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include "mlp.h"
 
 static const float x[8][4] = { X };
 static const float t[8][2] = { T };
 
+/* Memory that ends at a page that must not be accessed, and begins near another. */
+static void *guarded(size_t bytes)
+{
+  size_t page = 65536, room = (bytes + page - 1) / page * page;
+  char *block = mmap(0, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED || mprotect(block + page, room, PROT_READ | PROT_WRITE)) exit(9);
+  return block + page + room - bytes;
+}
+
 int main(void)
 {
-  struct mlp *net = aligned_alloc(64, (mlp_size() + 63) / 64 * 64);
-  unsigned char *file = malloc(mlp_saved_size());
+  struct mlp *net = guarded(mlp_size());
+  unsigned char *file = guarded(mlp_saved_size());
   if (mlp_init(net, 7) || mlp_set(net, "x", x, sizeof x) || mlp_set(net, "t", t, sizeof t)) return 1;
   for (int n = 0; n < 100; n++)
     if (mlp_step(net)) return 2;
@@ -36,13 +50,28 @@ int main(void)
   float last = net->loss;
   if (mlp_load(net, file, mlp_saved_size()) || mlp_step(net) || net->loss != last) return 4;
   if (mlp_save(net, file, mlp_saved_size() - 1) != MLP_SMALL_BUFFER || mlp_step(NULL) != MLP_NULL_POINTER) return 5;
+  if (mlp_init(NULL, 0) != MLP_NULL_POINTER || mlp_load(net, NULL, 7) != MLP_NULL_POINTER) return 6;
+  if (mlp_get(net, NULL, file, 4) != MLP_NULL_POINTER || mlp_set(net, "x", NULL, 4) != MLP_NULL_POINTER) return 6;
+  if (mlp_set(net, "x", x, sizeof x - 1) != MLP_WRONG_SIZE || mlp_find(NULL)) return 6;
   if (mlp_load(net, file, 7) != MLP_NOT_SAFETENSORS || mlp_infer(net)) return 6;
   printf("%.9g\\n", last);
-  free(file);
-  free(net);
   return 0;
 }
 """
+
+
+def write_main(folder: Path, training: Training) -> None:
+    """The program `MAIN` with the data of the training."""
+    x, t = (", ".join(f"{cell!r}f" for cell in array.reshape(-1).tolist()) for array in training.data)
+    (folder / "main.c").write_text(MAIN.replace("{ X }", f"{{ {x} }}").replace("{ T }", f"{{ {t} }}"))
+
+
+def expected_loss(training: Training) -> float:
+    """The loss of the C backend after the steps of `MAIN`."""
+    training.ctx[training.x], training.ctx[training.t] = training.data
+    for _ in range(101):
+        training.step()
+    return float(training.ctx[training.loss].item())
 
 
 def run_program(folder: Path, flags: list[str], main_flags: list[str]) -> float:
@@ -59,17 +88,32 @@ def test_a_program_of_c_trains(form: str, tmp_path: Path) -> None:
     training = perceptron()
     routines = [training.step, training.infer]
     oc.export(routines, tmp_path / "mlp.c", init=training.loss, vectors=form == "vectors")
-    x, t = (", ".join(f"{cell!r}f" for cell in array.reshape(-1).tolist()) for array in training.data)
-    (tmp_path / "main.c").write_text(MAIN.replace("{ X }", f"{{ {x} }}").replace("{ T }", f"{{ {t} }}"))
+    write_main(tmp_path, training)
     sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"] if form == "sanitized" else []
     strict = [] if form == "vectors" else STRICT
     braces = ["-Wno-missing-braces"]
     main_flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", *braces, *sanitizers]
     loss = run_program(tmp_path, [*strict, *sanitizers], main_flags)
-    training.ctx[training.x], training.ctx[training.t] = training.data
-    for _ in range(101):
-        training.step()
-    assert loss == pytest.approx(training.ctx[training.loss].item(), rel=1e-4)
+    assert loss == pytest.approx(expected_loss(training), rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ziglang") is None, reason="the wheel ziglang is not installed")
+@pytest.mark.sample(1)  # since zig compiles a C library for each target, once
+@pytest.mark.parametrize("target", ["x86-64", "aarch64", "riscv64"])
+def test_objects_are_linked_by_zig_to_static_programs(target: str, tmp_path: Path) -> None:
+    """With the C library of the wheel, a program needs nothing else; those of other machines run in qemu-user."""
+    machine = target.replace("x86-64", "x86_64")
+    emulator = [] if platform.machine() == machine else [f"qemu-{machine}"]
+    if emulator and shutil.which(*emulator) is None:
+        pytest.skip(f"there is no {emulator[0]} (Debian's package qemu-user)")
+    training = perceptron()
+    oc.export([training.step, training.infer], tmp_path / "mlp.o", init=training.loss, target=target)
+    write_main(tmp_path, training)
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-musl", "-static", "-O1"]
+    subprocess.run([*command, "-o", "main", "main.c", "mlp.o"], cwd=tmp_path, check=True)
+    result = subprocess.run([*emulator, tmp_path / "main"], check=True, capture_output=True, text=True)
+    assert float(result.stdout) == pytest.approx(expected_loss(training), rel=1e-4)
 
 
 def test_headers_are_c_plus_plus(tmp_path: Path) -> None:

@@ -52,8 +52,8 @@ def training() -> Training:
     return perceptron()
 
 
-def losses_of(training: Training, steps: int) -> list[float]:
-    training = perceptron()
+def losses_of(training: Training, steps: int, seed: int = 7) -> list[float]:
+    training = perceptron(seed)
     training.ctx[training.x], training.ctx[training.t] = training.data
     losses = []
     for _ in range(steps):
@@ -242,3 +242,33 @@ def test_the_page_of_digits_is_small(tmp_path: Path) -> None:
     )
     assert result.stdout.startswith("digits.html")
     assert (tmp_path / "digits.html").stat().st_size < 60_000
+
+
+CLICKS = """\
+<script type="module">
+const status = () => document.getElementById("status").textContent;
+while (status() === "loading") await new Promise((done) => setTimeout(done, 20));
+const first = [];
+for (let n = 0; n < 200; n++) { document.getElementById("once").click(); first.push(status()); }
+document.body.append(Object.assign(document.createElement("pre"), { id: "seen", textContent: first.join("\\n") }));
+</script>
+"""
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@needs_zig
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+def test_the_page_trains_in_a_browser(training: Training, tmp_path: Path) -> None:
+    assert BROWSER is not None
+    training.ctx[training.x], training.ctx[training.t] = training.data
+    (path,) = oc.export([training.step, training.infer], tmp_path / "mlp.html", init=training.loss)
+    path.write_text(path.read_text() + CLICKS)
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = [BROWSER, *options, "--virtual-time-budget=20000", "--dump-dom", f"file://{path}"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    seen = re.search(r'<pre id="seen">(.*?)</pre>', result.stdout, re.DOTALL)
+    assert seen is not None, result.stdout[-2000:] + result.stderr[-2000:]
+    losses = [float(line.rpartition(" ")[2]) for line in seen[1].splitlines()]
+    np.testing.assert_allclose(losses[:100], losses_of(training, 100, seed=0), rtol=1e-4, atol=1e-5)
+    assert losses[-1] < 0.1 * losses[0]

@@ -13,9 +13,6 @@ from exported_library import Library, Training, perceptron
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.base.config import SEED
-from ocannl.testing.oracles import oracle_case
-from ocannl.testing.random_expressions import generate
 
 pytestmark = pytest.mark.skipif(
     not any(row.name == "c" and row.usable for row in oc.backends()), reason="the C backend is not usable"
@@ -179,43 +176,6 @@ def test_values_of_the_context_are_part_of_the_library(training: Training, tmp_p
     training.infer()
     dims = (8, 2)
     assert (library.get("y", dims) == training.ctx.get(training.infer.outputs[-1]).reshape(dims)).all()
-
-
-@pytest.mark.parametrize("first", [0, 400, 800])
-def test_random_programs(first: int, tmp_path: Path) -> None:
-    """Random programs with gradients, many in one library, have the values of the C backend to the bit."""
-    ctx = oc.Context("c")
-    routines, cases = [], []
-    for seed in range(first, first + 4):
-        case = oracle_case(generate(Random(seed)), "float32")
-        for node, array in case.built.arrays.items():
-            ctx.set(node, array)
-        routines.append(ctx.compile_comp(case.code.comp, case.code.keep_reasons, f"program_{seed}"))
-        cases.append(case)
-    try:
-        oc.export(routines, tmp_path / "programs.so", target="native", inputs=True)
-    except oc.Unsupported as error:
-        pytest.fail(str(error))
-    library = Library(tmp_path / "programs.so", "programs")
-    assert library.init(SEED.get()) == 0
-    described = {field.node: field for field in describe(routines)}
-    for routine, case in zip(routines, cases, strict=True):
-        for call in case.calls:
-            values = case.symbols(call)
-            routine(**values)
-            ordered = [values[sym.name] for sym in routine.program.syms]
-            assert library.call(routine.name, *ordered) == 0
-        for node in routine.outputs:
-            expected, kind = ctx.get(node), node.precision.numpy.str
-            actual = library.get(described[node].name, node.dims, kind)
-            assert expected.tobytes() == actual.tobytes(), f"{routine.name}: {node.label}"
-
-
-def describe(routines: list[oc.Routine]) -> tuple[object, ...]:
-    from ocannl_export import library
-    from ocannl_export.forms.native import native_target
-
-    return library.describe(routines, "programs", [native_target()]).fields
 
 
 def test_unsupported_routines_are_refused(training: Training, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,17 @@ def perceptron(seed: int = 7) -> Training:
     return Training(ctx, loss, x, t, step, infer, {"w1": w1, "b1": b1, "w2": w2, "b2": b2}, data)
 
 
+def guarded(size: int) -> Array:
+    """Memory between pages that must not be accessed; it ends at such a page."""
+    page = mmap.PAGESIZE
+    pages = mmap.mmap(-1, (-(-size // page) + 2) * page)
+    block = np.frombuffer(pages, np.uint8)
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    for start in (block.ctypes.data, block.ctypes.data + block.size - page):
+        assert protect(ctypes.c_void_p(start), ctypes.c_size_t(page), 0) == 0
+    return block[block.size - page - size : block.size - page]
+
+
 class Library:
     """An exported shared library with one structure in the memory of NumPy."""
 
@@ -51,8 +63,7 @@ class Library:
         self.library, self.name = ctypes.CDLL(str(path)), name
         self.function("size").restype = ctypes.c_size_t
         size = self.function("size")()
-        block = np.zeros(size + 64, np.uint8)
-        self.memory = block[-block.ctypes.data % 64 :]
+        self.memory = guarded(size)
         self.net = ctypes.c_void_p(self.memory.ctypes.data)
 
     def function(self, name: str) -> Any:
