@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ocannl.infer.mismatch import Mismatch
@@ -47,21 +48,17 @@ class CellCount:
     def row_vars(self) -> list[RowVar]:
         return [var for row in self.rows if (var := resolve(row).var) is not None]
 
-    @property
-    def remainder(self) -> RowVar:
-        """Open row that receives the missing axis: the batch row if open, else the output row."""
-        first = resolve(self.rows[0]).var
-        return first if first is not None else self.row_vars[-1]
-
-    @property
-    def missing(self) -> int | None:
-        """Size of the missing axis if all axes are known and a row is open, else None."""
-        sizes = [axis.size for axis in self.axes]
+    def missing_axis(self, rows: Sequence[Row]) -> tuple[RowVar, DimVar] | None:
+        """The axis that completes `rows`, and the open row that receives it: the batch row if open, else the output
+        row. None if no row is open, a size is unknown, or no axis is missing."""
+        row_vars = [row.var for row in rows if row.var is not None]
+        sizes = [find(axis).size for row in rows for axis in row.axes]
+        cells = prod(size for size in sizes if size is not None)
         total = find(self.total).size
-        factors = [size for size in sizes if size is not None]
-        if total is None or len(factors) < len(sizes) or 0 in factors or total % prod(factors):
+        if not row_vars or None in sizes or total is None or cells == 0 or total % cells or total == cells:
             return None
-        return total // prod(factors)
+        remainder = row_vars[0] if rows[0].var is not None else row_vars[-1]
+        return remainder, DimVar(total // cells, None, Evidence(text=self.text))
 
     def watch(self, trail: Trail, cells: tuple[DimVar | RowVar, ...]) -> None:
         """Watches axes and row variables that have appeared."""

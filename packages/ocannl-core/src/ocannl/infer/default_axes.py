@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from math import prod
 
 from ocannl.infer.broadcast_results import BroadcastAxis
 from ocannl.infer.cell_count import CellCount
+from ocannl.infer.default_rows import cell_counts
 from ocannl.infer.defaults import AxisDefault, Default, OwnerRow, Undecided, refuse_unconstrained, refuse_unsized
 from ocannl.infer.mismatch import Mismatch
+from ocannl.infer.row_overlaps import forms
 from ocannl.infer.size_equations import Product, SizeEquation, Strided, Sum
 from ocannl.infer.spec import KINDS, Padding
 from ocannl.infer.terms import DimVar, Trail, find, resolve
@@ -22,8 +25,9 @@ def size_equations(axis: DimVar) -> list[SizeEquation]:
 
 def fit_counted(undecided: Undecided) -> list[Default]:
     """Fits axes of open rows with a known number of cells to their uses, before the rows are filled."""
-    counts = {c: None for var in undecided.row_vars for c in var.watchers or () if isinstance(c, CellCount)}
-    axes = {axis: None for count in counts if find(count.total).size is not None for axis in count.axes}
+    counts = [count for count in cell_counts(undecided) if find(count.total).size is not None]
+    rows = [form for count in counts for row in count.rows for form in forms(row)]
+    axes = dict.fromkeys(find(axis) for row in rows for axis in row.axes)
     return [fit(axis) for axis in axes if axis.size is None and has_flexible_bound(axis)]
 
 
@@ -114,8 +118,7 @@ def drop_unused_parts(undecided: Undecided) -> list[Default]:
     for axis in undecided.axes:
         for equation in size_equations(axis):
             if isinstance(equation, Sum):
-                unknown = [part for part in dict.fromkeys(map(find, equation.parts)) if part.size is None]
-                unused.update(dict.fromkeys(equation.superfluous(unknown)))
+                unused.update(dict.fromkeys(equation.superfluous()))
     return [AxisDefault(axis, 0, "a part that no use requires", "nothing needs it") for axis in unused]
 
 
@@ -210,7 +213,7 @@ def fits_sized(axis: DimVar) -> bool:
 
 def independent_leaves(axes: list[DimVar]) -> list[DimVar]:
     """Axes of leaves that neither are computed nor meet, directly or through other leaves, an axis that is computed."""
-    computed = computed_axes(axes) | equated_with_leaves(axes)
+    computed = computed_axes(axes) | determined_later(axes)
     leaves = [axis for axis in axes if axis.leaf is not None and axis not in computed]
     return without_meeting([axis for axis in leaves if not fits_any(axis, computed)], computed)
 
@@ -224,15 +227,17 @@ def without_meeting(axes: list[DimVar], computed: set[DimVar]) -> list[DimVar]:
     return axes
 
 
-def equated_with_leaves(axes: list[DimVar]) -> set[DimVar]:
-    """Computed axes that an equation determines once an axis of a leaf in this equation is known."""
+def determined_later(axes: list[DimVar]) -> set[DimVar]:
+    """Computed axes that an equation determines once an axis of a leaf in this equation is known, or once its
+    superfluous parts are dropped."""
     equations = {equation: None for axis in axes for equation in size_equations(axis)}
-    equated: set[DimVar] = set()
+    determined: set[DimVar] = set()
     for equation in equations:
         cells = [cell for cell in map(find, (equation.total, *equation.parts)) if cell.size is None]
-        if any(cell.leaf is not None for cell in cells):
-            equated.update(cell for cell in cells if cell.leaf is None)
-    return equated
+        has_superfluous = isinstance(equation, Sum) and equation.superfluous()
+        if has_superfluous or any(cell.leaf is not None for cell in cells):
+            determined.update(cell for cell in cells if cell.leaf is None)
+    return determined
 
 
 def shrink_computed(undecided: Undecided) -> list[Default]:
@@ -312,8 +317,20 @@ def refuse_unpaired(undecided: Undecided, defaulted: list[DimVar]) -> None:
 
 
 def refuse_ambiguous(undecided: Undecided) -> None:
-    """Rejects a known total with several unknown parts, unless all parts must be 1; parts of a sum may be empty."""
-    for axis in undecided.axes:
+    """Rejects a known total with several unknown parts."""
+    for equation in ambiguous_equations(undecided.axes):
+        total = find(equation.total)
+        raise Mismatch(
+            f"nothing says how `{equation.text}` divides {total.evidence or 'the whole'}, which is {total.size}",
+            dims=(equation.total, *equation.parts), causes=(equation.cause,),
+            fix="give the size of a part by its name",
+        )  # fmt: skip
+
+
+def ambiguous_equations(axes: list[DimVar]) -> Iterator[SizeEquation]:
+    """Equations of a known total with several unknown parts, unless all parts must be 1; parts of a sum may be
+    empty."""
+    for axis in axes:
         for equation in size_equations(axis):
             total, parts = find(equation.total), Counter(map(find, equation.parts))
             unknown = [part for part in parts if part.size is None]
@@ -326,9 +343,4 @@ def refuse_ambiguous(undecided: Undecided) -> None:
                 case Sum(): is_unique = False
                 case Product(): is_unique = total.size == equation.factor * prod(sizes)
             if not is_unique:
-                axis_text = total.evidence or "the whole"
-                raise Mismatch(
-                    f"nothing says how `{equation.text}` divides {axis_text}, which is {total.size}",
-                    dims=(equation.total, *equation.parts), causes=(equation.cause,),
-                    fix="give the size of a part by its name",
-                )  # fmt: skip
+                yield equation

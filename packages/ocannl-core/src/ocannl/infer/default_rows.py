@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from ocannl.infer.cell_count import CellCount
 from ocannl.infer.defaults import Default, OwnerRow, RowDefault, Undecided, refuse_unconstrained, refuse_unsized
 from ocannl.infer.leaf_growth import Growth, above, below, undecided_equals
+from ocannl.infer.row_overlaps import forms
 from ocannl.infer.spec import KINDS
-from ocannl.infer.terms import EMPTY, MAX_AXES, DimVar, Evidence, Row, RowVar, fresh, resolve
+from ocannl.infer.terms import EMPTY, MAX_AXES, Row, RowVar, fresh, resolve
 
 
 def grow_leaves(undecided: Undecided) -> list[Default]:
@@ -35,13 +38,18 @@ def grow_leaves(undecided: Undecided) -> list[Default]:
 def fill_counted(undecided: Undecided) -> list[Default]:
     """Adds the axis missing for a known number of cells, to the batch row if open, else to the output row."""
     defaults: dict[RowVar, Default] = {}
-    for var in undecided.row_vars:
-        for constraint in var.watchers or ():
-            if isinstance(constraint, CellCount) and (missing := constraint.missing) not in (None, 1):
-                remainder = constraint.remainder
-                axis = DimVar(missing, None, Evidence(text=constraint.text))
+    for count in cell_counts(undecided):
+        for rows in product(*map(forms, count.rows)):
+            if (missing := count.missing_axis(rows)) is not None:
+                remainder, axis = missing
                 defaults[remainder] = RowDefault(remainder, Row((), None, (axis,)))
     return list(defaults.values())
+
+
+def cell_counts(undecided: Undecided) -> list[CellCount]:
+    """Cell counts of open rows."""
+    watchers = dict.fromkeys(constraint for var in undecided.row_vars for constraint in var.watchers or ())
+    return [constraint for constraint in watchers if isinstance(constraint, CellCount)]
 
 
 def end_rows(undecided: Undecided) -> list[Default]:

@@ -171,8 +171,9 @@ class Sum:
                 for part in unknown:
                     set_size(trail, part, remaining // parts[part], Evidence(text=f"what is left in `{self.text}`"))
 
-    def superfluous(self, unknown: list[DimVar]) -> list[DimVar]:
+    def superfluous(self) -> list[DimVar]:
         """Unknown parts that can be dropped: the unused parts, except the first if all unknown parts are unused."""
+        unknown = [part for part in dict.fromkeys(map(find, self.parts)) if part.size is None]
         unused = [part for part in dict.fromkeys(map(find, self.unused)) if part.size is None]
         return unused[len(unused) == len(unknown) :]
 

@@ -178,7 +178,8 @@ class RowVar(Row):
     """Unknown number of unknown axes; `value` once determined. A variable is also a row without axes of its own.
 
     leaf, must_be_known   as for axes
-    constrained           a known row constrains this variable, so that it may default to the empty row
+    constrained           a known row constrains this variable, or known axes of a leaf are beside it, so that it may
+                          default to the empty row
     depth                 number of axes inferred around this variable since it was created
     """
 
@@ -191,7 +192,7 @@ class RowVar(Row):
         self.watchers: list[Constraint] | None = None
         self.leaf = leaf
         self.must_be_known = False
-        self.constrained = depth > 0
+        self.constrained = False
         self.depth = depth
 
     @property

@@ -15,7 +15,7 @@ from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.occurs_check import divergence
 from ocannl.infer.operation_node import Relation
 from ocannl.infer.solve import decide
-from ocannl.infer.terms import EMPTY, Cause, Owner, Row, Trail, find, resolve
+from ocannl.infer.terms import EMPTY, Cause, Owner, Row, Trail, find, is_solved, resolve
 
 MAX_CELLS = 1 << 62
 
@@ -45,7 +45,16 @@ def finish_all(start: Iterable[Owner]) -> None:
         decide_connected(undecided)
     for shape in ancestors:
         if not shape.is_finished:
+            if isinstance(shape.origin, Relation):
+                decide_names(shape.origin)
             mark_finished(shape)
+
+
+def decide_names(relation: Relation) -> None:
+    """Decides the names of an operation on solved tensors."""
+    rows = named_rows(relation)
+    if not all(map(is_solved, rows)):
+        transaction(relation, lambda trail: decide(trail, Undecided((), rows)))
 
 
 def unfinished(start: Iterable[Owner]) -> list[Owner]:

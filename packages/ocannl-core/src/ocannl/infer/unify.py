@@ -120,7 +120,8 @@ def bind(trail: Trail, var: RowVar, value: Row) -> None:
     if depth > MAX_AXES or (remainder is not None and remainder.depth > MAX_AXES):
         raise unbounded_growth(trail, var, value)
     if remainder is not None:
-        propagate_flags(trail, var, remainder, bool(var.constrained or value.lead or value.trail))
+        has_known_axes = var.leaf is not None and value.count > 0
+        propagate_flags(trail, var, remainder, var.constrained or has_known_axes)
         if depth > remainder.depth:
             trail.set(remainder, "depth", depth)
     if var.leaf is not None or var.must_be_known:
