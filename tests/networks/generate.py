@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
@@ -49,13 +50,18 @@ def generate(source: Choices | Random) -> Network:
 
 
 def inputs(net: Builder) -> list[Value]:
-    values = [image_or_sequence(net)]
+    values = [input_or_vector(net)]
     if net.choices.chance(20):
-        values.append(image_or_sequence(net))
+        values.append(input_or_vector(net))
     return values
 
 
-def image_or_sequence(net: Builder) -> Value:
+def input_or_vector(net: Builder) -> Value:
+    """An input of any kind, or a vector where the former costs too much."""
+    return tried(net, partial(any_input, net)) or vector(net)
+
+
+def any_input(net: Builder) -> Value:
     return net.choices.weighted(((vector, 3), (sequence, 2), (embedded, 3), (image, 5)))(net)
 
 
@@ -174,6 +180,7 @@ def skipped(net: Builder, x: Value) -> Value | None:
 def finished(net: Builder, ends: list[Value]) -> Network:
     net.lines_left, net.work_left, net.cells_left = 40, net.work_left + 10**6, net.cells_left + 2 * 10**6
     terms = [tried(net, partial(losses.head, net, x)) or losses.mean_square(x) for x in ends]
+    heads = " ".join(text for text, _ in terms)
     if not any(leaf.learned for leaf in net.leaves):
         w = net.parameter("w", [], mean=1.0)
         terms = [(f"{w} * {text}", f"{w} * {torch_code}") for text, torch_code in terms]
@@ -186,6 +193,8 @@ def finished(net: Builder, ends: list[Value]) -> Network:
         total = f"{w} * ({total[0]})", f"{w} * ({total[1]})"
     net.add(Line("loss", f"loss = {total[0]}", f"loss = {total[1]}"))
     lines = needed(net.lines)
+    used = {name for line in lines[:-1] for name in line.words} | set(re.findall(r"\w+", heads))
+    lines = [line if line.name in used else with_all_axes(net, line) for line in lines]
     names = {line.name for line in lines}
     is_sliced = any(line.ocannl.endswith("[n]") for line in lines)
     if is_sliced:
@@ -194,6 +203,12 @@ def finished(net: Builder, ends: list[Value]) -> Network:
     fed = tuple(name for name in net.fed if name in names)
     update, looked_at, asks = optimizer(net.choices), kept(net, leaves, lines), net.choices.chance(30)
     return Network(leaves, tuple(lines), *update, looked_at, fed, is_sliced, net.work, asks)
+
+
+def with_all_axes(net: Builder, line: Line) -> Line:
+    """Declares all axes of a parameter that only penalties use, from which no axes are inferred."""
+    dims = next((leaf.dims for leaf in net.leaves if leaf.learned and leaf.name == line.name), None)
+    return line if dims is None else Line(line.name, f'{line.name} = oc.param("{line.name}", o={list(dims)})')
 
 
 def learned_by(net: Builder, lines: Sequence[Line], ocannl: str, torch_code: str) -> bool:
