@@ -290,13 +290,14 @@ def test_error_of_a_function_of_the_user_stays():
 
 
 def test_traceback_of_an_answer_ends_at_the_users_frame():
-    for call in (lambda: oc.param("w", ouput=[3]), lambda: scope()["x"].item(), lambda: train.adam({}, lr=1)):
+    for call in (
+        lambda: oc.param("w", ouput=[3]), lambda: scope()["x"].item(), lambda: train.adam({}, lr=1),
+        lambda: oc.zerros(3), lambda: nn.Linear, lambda: train.SGD, lambda: scope()["x"].shape.batches,
+        lambda: oc.Context("numpy").backward(),
+    ):  # fmt: skip
         with pytest.raises(oc.CodeError) as caught:
             call()
-        *_, user, last = traceback.extract_tb(caught.value.__traceback__)
-        assert user.filename == __file__
-        entry = (last.filename.rsplit("/", 1)[-1], last.name)
-        assert entry in (("traceback_filtering.py", "call"), ("spelling.py", "__get__"))
+        assert {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)} == {__file__}
 
 
 def test_advised_specs_compute_what_they_stand_for():

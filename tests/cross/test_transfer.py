@@ -130,7 +130,7 @@ def test_constant_data_travels_without_being_asked_for(contexts):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda x, a, b: oc.transfer(x, src=a, dst="llvm"), "`dst` is a Context, not 'llvm'"),
+        (lambda x, a, b: oc.transfer(x, src=a, dst="llvm"), "`dst` is a Context or a Process, not 'llvm'"),
         (lambda x, a, b: oc.transfer(x, src=a, dst=b, into="grad"), 'must be "merge" or "node", not'),
         (lambda x, a, b: oc.transfer(x, src=a, dst=a, into="node"), "source and destination .* must be different"),
         (lambda x, a, b: oc.transfer(7, src=a, dst=b), "expected a tensor or a node, not 7"),

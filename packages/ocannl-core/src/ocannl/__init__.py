@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from ocannl.show.summary import summary as summary
 else:
 
+    @_public
     def __getattr__(name: str) -> _Any:
         if name not in _LAZY:
             if name.startswith("__"):

@@ -278,10 +278,14 @@ class Missing:
         self._name, self._answers = name, answers
 
     def __get__(self, owner: object, kind: type) -> NoReturn:
-        raise missing(kind if owner is None else owner, self._name, self._answers)
+        try:
+            raise missing(kind if owner is None else owner, self._name, self._answers)
+        except AttributeError as error:
+            error.__traceback__ = None  # the frames of the user are added when it is raised again
+            raise
 
     def __set__(self, owner: object, value: object) -> NoReturn:
-        raise missing(owner, self._name, self._answers)
+        self.__get__(owner, type(owner))
 
 
 def with_answers(answers: Names) -> Callable[[type[T]], type[T]]:

@@ -31,17 +31,20 @@ def public(function: F) -> F:
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
         try:
-            return function(*args, **settings)
+            try:
+                return function(*args, **settings)
+            except OcannlError:
+                raise
+            except PYTHON_ERRORS as error:
+                internal = is_internal(error)
+                problem = argument_problem(function, args, settings) or _size_problem(error) if internal else ""
+                if not problem:
+                    raise
+                raise ArgumentError(problem) from (error if TRACEBACK.get() == "full" else None)
         except OcannlError as error:
-            if TRACEBACK.get() == "full":
-                raise
-            raise error.with_traceback(user_frames(error.__traceback__))  # noqa: B904
-        except PYTHON_ERRORS as error:
-            problem = argument_problem(function, args, settings) or _size_problem(error) if is_internal(error) else ""
-            if not problem:
-                raise
-            cause = error if TRACEBACK.get() == "full" else None
-            raise ArgumentError(problem) from cause
+            if TRACEBACK.get() != "full":
+                error.__traceback__ = user_frames(error.__traceback__)
+            raise  # without an expression, so that Python does not add this frame again
         except KeyboardInterrupt:
             repair()
             raise
@@ -176,9 +179,10 @@ OPERATORS = (
     "invert", "getitem", "setitem", "call",
     "floordiv", "divmod", "lshift", "rshift", "xor",
 )  # fmt: skip
-IMPLICIT_METHODS = {"__init__", "__str__", "__int__", "__len__", "__contains__", "__iter__", "__round__"} | {
-    f"__{prefix}{name}__" for name in OPERATORS for prefix in ("", "r", "i")
-}
+IMPLICIT_METHODS = {
+    "__init__", "__getattr__", "__str__", "__int__", "__len__", "__contains__", "__iter__", "__round__",
+    *(f"__{prefix}{name}__" for name in OPERATORS for prefix in ("", "r", "i")),
+}  # fmt: skip
 """Special methods that are public because Python calls them implicitly."""
 
 

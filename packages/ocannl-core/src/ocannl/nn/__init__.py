@@ -5,6 +5,7 @@ from typing import Any as _Any
 
 from ocannl.base import training_names as _training_names
 from ocannl.base.spelling import unknown_name as _unknown_name
+from ocannl.base.traceback_filtering import public as _public
 from ocannl.nn.attention import attention
 from ocannl.nn.cache import KeyValueCache
 from ocannl.nn.convolutions import (
@@ -116,6 +117,7 @@ __all__ = [
 
 if not TYPE_CHECKING:
 
+    @_public
     def __getattr__(name: str) -> _Any:
         if name.startswith("__"):
             raise AttributeError(f"module 'ocannl.nn' has no attribute {name!r}")

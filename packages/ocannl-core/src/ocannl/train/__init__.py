@@ -113,6 +113,7 @@ globals().update({name: _checked(globals()[name]) for name in _SCHEDULES})
 
 if not TYPE_CHECKING:
 
+    @_public
     def __getattr__(name: str) -> _Any:
         if name.startswith("__"):
             raise AttributeError(f"module 'ocannl.train' has no attribute {name!r}")
