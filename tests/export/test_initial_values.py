@@ -36,7 +36,7 @@ def test_drawn_numbers_of_all_types_follow_the_seed(dtype: str, normal: bool, tm
     for name, vectors in (("gnu", True), ("iso", False)):
         oc.export(infer, tmp_path / f"{name}.c", init=y, vectors=vectors)
         library = compiled(tmp_path, name, *([] if vectors else ["-std=c99", "-pedantic", "-Wextra"]))
-        library.init(11)
+        assert library.init(11) == 0
         kind = f"u{w.node.precision.nbytes}"
         bits, expected = library.get("w", (30, 40), kind), ctx[w]
         if dtype == "float64":
@@ -54,7 +54,7 @@ def test_dropout_and_batch_statistics_in_one_source(tmp_path: Path) -> None:
     step = ctx.compile(oc.seq(train.grad_update(loss), train.sgd(loss, 0.1)), name="step")
     oc.export(step, tmp_path / "net.c", init=loss)
     library = compiled(tmp_path, "net")
-    library.init(42)
+    assert library.init(42) == 0
     ctx[x] = np.random.default_rng(0).standard_normal((8, 6)).astype("f4")
     library.set("x", ctx[x])
     for _ in range(20):

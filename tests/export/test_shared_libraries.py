@@ -140,7 +140,7 @@ def test_wrong_arguments_have_codes(library: Library) -> None:
     null, wrong = ctypes.c_void_p(), ctypes.c_void_p(library.memory.ctypes.data + 4)
     message = library.message
     assert message(library.function("step")(null)) == "a pointer is null"
-    assert message(library.function("step")(wrong)) == "the structure is not at a multiple of 64 bytes"
+    assert message(library.function("step")(wrong)) == "the address of the structure is not a multiple of its alignment"
     assert message(library.set("x", np.zeros(3, "f4"))) == "the number of bytes is not that of the array"
     assert message(library.set("y_2", np.zeros(3, "f4"))) == "there is no array of this name"
     assert message(library.load(b"")) == message(library.load(b"\xff" * 64)) == "the bytes are no file of safetensors"

@@ -206,7 +206,7 @@ def test_a_use_does_not_size_an_axis_left_open_by_an_equation(net):
     head = net.einsum("a^b => a", net.x("5"))
     net.refuses("what is left in `a\\^b` is 5", net.add, head, net.x("3", "k"))
     assert str(head) == "5"
-    net.refuses(r"nothing says how `o<\+k` divides", str, net.einsum("o<+k => o, k", net.x("5")))
+    net.refuses(r"nothing says how `o<\+k` divides", net.einsum, "o<+k => o, k", net.x("5"))
 
 
 def test_leaves_in_equations_grow_to_the_uses_of_the_total(net):
@@ -224,11 +224,9 @@ def test_spare_parts_vanish(net):
 
 def test_ambiguous_equations_are_refused_by_name(net):
     x = net.x("12")
-    for spec in ("(a b) => a, b", "(a b) => 0", "(a b), c => c"):
-        y = net.einsum(spec, net.x("12,3" if "c" in spec else "12", "x"))
-        net.refuses(r"nothing says how `\(a b\)` divides output axis 1 of `x`, which is 12", str, y)
+    net.refuses(r"nothing says how `\(a b\)` divides output axis 1 of `x`, which is 12", net.einsum, "(a b) => a, b", x)
     assert str(net.einsum("(a b) => a, b", net.x("12"), a=3)) == "3,4"
-    net.refuses("nothing says how `a\\^b` divides", str, net.einsum("a^b => a, b", x))
+    net.refuses("nothing says how `a\\^b` divides", net.einsum, "a^b => a, b", x)
     assert str(net.einsum("(a b) => a, b", net.x("1"))) == "1,1"
 
 

@@ -664,7 +664,7 @@ def heads_that_do_not_divide():
 @wrong("""
 nothing says how `(a b)` divides output axis 1 of `x`, which is 10
   in   einsum("(a b) => a,b", x)  file.py:N
-  x    10                         placeholder, file.py:N
+  x    ...|...->10                placeholder, file.py:N
   fix  give the size of a part by its name
 """)
 def a_split_without_sizes():

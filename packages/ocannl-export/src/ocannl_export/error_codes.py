@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 ALIGNMENT_BYTES = 64
-"""The alignment of the structure, and of its arrays."""
+"""The alignment of the structure and of its arrays, except in ISO C99, which has no word for more than that of the
+types."""
 
 CODES = (
     ("OK", "no error"),
     ("NULL_POINTER", "a pointer is null"),
-    ("MISALIGNED", f"the structure is not at a multiple of {ALIGNMENT_BYTES} bytes"),
+    ("MISALIGNED", "the address of the structure is not a multiple of its alignment"),
     ("OUT_OF_RANGE", "a symbol is out of its range"),
     ("WRONG_SIZE", "the number of bytes is not that of the array"),
     ("SMALL_BUFFER", "the buffer is too small"),

@@ -88,15 +88,20 @@ size_t @NAME@_size(void)
   return sizeof(struct @NAME@);
 }
 
+struct alignment_probe {
+  char before;
+  struct @NAME@ net;
+};
+
 size_t @NAME@_alignment(void)
 {
-  return @ALIGNMENT@;
+  return offsetof(struct alignment_probe, net);
 }
 
 static int checked(const struct @NAME@ *net)
 {
   if (!net) return @CODE_NULL_POINTER@;
-  return (uintptr_t)net % @ALIGNMENT@ ? @CODE_MISALIGNED@ : @CODE_OK@;
+  return (uintptr_t)net % offsetof(struct alignment_probe, net) ? @CODE_MISALIGNED@ : @CODE_OK@;
 }
 
 static void copy_bytes(void *target, const void *source, size_t bytes)
@@ -175,7 +180,6 @@ def interface(library: Library, dialect: Dialect, call: Call, *, is_aligned: boo
     members = library.members
     texts = {
         "MESSAGES": "\n".join(f"{_indented(c_string(message.encode()))}," for _, message in CODES),
-        "ALIGNMENT": str(ALIGNMENT_BYTES if is_aligned else 8),
         "DIMS": "\n".join(
             f"static const int64_t dims_of_{f.name}_[] = {{ {', '.join(map(str, f.dims)) or '0'} }};" for f in members
         ),

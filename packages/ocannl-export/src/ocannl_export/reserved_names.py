@@ -44,7 +44,7 @@ C_NAMES = reserved(DIALECT) | CPP | MACROS
 
 KEYWORDS = C_NAMES | JAVASCRIPT | PYTHON
 
-GENERATED_TYPES = frozenset({"control", "thread_pool", "sha256", "saved_array"})
+GENERATED_TYPES = frozenset({"control", "thread_pool", "sha256", "saved_array", "alignment_probe"})
 """Structures of the generated code."""
 
 GENERATED_FUNCTIONS = frozenset((

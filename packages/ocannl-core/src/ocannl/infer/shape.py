@@ -18,7 +18,7 @@ from ocannl.infer.mismatch import Mismatch
 from ocannl.infer.operation_node import Relation
 from ocannl.infer.project import project
 from ocannl.infer.size_provenance import Reasons
-from ocannl.infer.solve import decide_result, propagate
+from ocannl.infer.solve import decide, propagate
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.infer.tensor_description import Provenance
 from ocannl.infer.terms import (
@@ -262,7 +262,7 @@ def add_relation(
             capture.bind(trail, relation, name)
         propagate(trail)
         if result is None and operands and not captures and all(is_solved(row) for t in operands for row in t.rows):
-            decide_result(trail, Undecided((new_result,), named_rows(relation)))
+            decide(trail, Undecided((new_result,), named_rows(relation)))
         for shape in dict.fromkeys((*operands, new_result)):
             was_solved = shape in solved_before
             if not shape.is_solved:

@@ -66,11 +66,3 @@ def decide(trail: Trail, undecided: Undecided) -> None:
         else:
             raise AssertionError("the last stage closes whatever is open")
         undecided.refresh()
-
-
-def decide_result(trail: Trail, undecided: Undecided) -> None:
-    """Decides the result of an operation on known operands, unless an axis is divided into parts that only other
-    operations may size."""
-    undecided.refresh()
-    if not any(True for _ in default_axes.ambiguous_equations(undecided.axes)):
-        decide(trail, undecided)

@@ -67,9 +67,10 @@ def formula(
         @wraps(body)
         def call(*inputs: object, label: str | None = None, **settings: Any) -> Any:
             try:
-                signature.bind(*inputs, **settings)
+                bound = signature.bind(*inputs, **settings)
             except TypeError as error:
                 raise CodeError(f"oc.{body.__name__}{bare}: {error}") from None
+            inputs, settings = bound.args, bound.kwargs  # inputs may be given by name
             for name in positive:
                 require_positive(settings.get(name, 1.0), name, body.__name__)
             if any(isinstance(i, Term) for i in inputs):
