@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +158,45 @@ def test_files_of_other_runs_are_refused(tmp_path: Path) -> None:
                     train.fit(ctx, loss, train.sgd(loss, 0.1), [{}], checkpoint=path)
     with pytest.raises(oc.ArgumentError, match="`every` is a number of steps"):
         train.Checkpoints(path, every=0)
+
+
+@pytest.mark.parametrize("stop", [3, 5])
+def test_callbacks_receive_all_losses_of_a_resumed_epoch(stop: int, tmp_path: Path) -> None:
+    """A checkpoint may follow the last step of an epoch, before its callbacks."""
+
+    def fit(path: Path, stop: int | None) -> list[Sequence[float]]:
+        w = oc.param("w", [1.0, 2.0])
+        loss = (w * w).sum()
+        epochs: list[Sequence[float]] = []
+
+        def batches() -> Iterator[dict[str, Any]]:
+            for number in range(6):
+                if number == stop:
+                    raise Interrupt
+                yield {}
+                if number == 4 and not stop:
+                    return
+
+        with oc.Context("numpy") as ctx:
+            data = Repeated(batches)
+            train.fit(
+                ctx, loss, train.sgd(loss, 0.1), data, epochs=2, checkpoint=train.Checkpoints(path, every=1),
+                callbacks=[lambda result: epochs.append(result.losses)],
+            )  # fmt: skip
+        return epochs
+
+    expected = fit(tmp_path / "whole", None)
+    with pytest.raises(Interrupt):
+        fit(tmp_path / "parts", stop)
+    assert fit(tmp_path / "parts", None) == expected
+    assert [len(losses) for losses in expected] == [5, 5]
+
+
+class Repeated:
+    """Batches of a generator, again in each epoch."""
+
+    def __init__(self, make: Callable[[], Iterator[dict[str, Any]]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self._make()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -36,11 +36,12 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run has come: complete epochs, batches of the next one, and all steps."""
+    """How far a run has come: complete epochs, batches of the next one and their losses, and all steps."""
 
     epoch: int = 0
     batch: int = 0
     steps: int = 0
+    losses: Sequence[float] = ()
 
 
 class TrainingState:
@@ -74,8 +75,7 @@ class TrainingState:
         return progress
 
     def save(self, progress: Progress) -> None:
-        numbers = {"epoch": progress.epoch, "batch": progress.batch, "steps": progress.steps}
-        data = {"progress": numbers, "batches": None if self._batches is None else self._batches.position}
+        data = {"progress": asdict(progress), "batches": None if self._batches is None else self._batches.position}
         self.wait()
         path, keep, background = self._checkpoints.path, self._checkpoints.keep, self._checkpoints.background
         self._saving = save(

@@ -182,7 +182,6 @@ def fit(
             current = _epoch_batches(ctx, data, order, start.batch if epoch == start.epoch else 0)
             if epoch < start.epoch:
                 continue
-            first = len(loop.losses) + loop.pending
             loop.run(current, epoch, watched[-1] if watched else {})
             if not is_observed:
                 loop.save(epoch + 1)
@@ -192,7 +191,7 @@ def fit(
             if evaluation is not None or watch is not None:
                 watched.append(values)
                 report(len(loop.losses), {**({"loss": loop.losses[-1]} if loop.losses else {}), **values})
-            result = EpochResult(ctx, epoch, tuple(loop.losses[first:]), values, step, data)
+            result = EpochResult(ctx, epoch, tuple(loop.epoch_losses(epoch)), values, step, data)
             answers = [observer(result) for observer in observers]
             loop.save(epoch + 1)
             if any(answer is True for answer in answers):

@@ -33,11 +33,13 @@ class TrainingLoop:
         self.seconds = 0.0
         self._last_read = perf_counter()
         self._chunk = 1  # steps between looks at the clock
+        self._first = 0  # index of the first loss of the epoch
 
     def run(self, batches: Iterable[Mapping[str, int]], epoch: int, metrics: Mapping[str, Any]) -> None:
         """Runs a step for each batch of an epoch."""
         iterator = iter(batches)
         batch = self.start.batch if epoch == self.start.epoch else 0
+        self._first = len(self.losses) + self.pending
         step = self.step
         is_complete = False
         while not is_complete:
@@ -61,6 +63,11 @@ class TrainingLoop:
         """All steps, with those before the run was continued."""
         return self.start.steps + len(self.losses) + self.pending
 
+    def epoch_losses(self, epoch: int) -> list[float]:
+        """The losses of an epoch so far, with those before the run was continued."""
+        before = self.start.losses if epoch == self.start.epoch else ()
+        return [*before, *self.losses[self._first :]]
+
     def _until_save(self) -> int:
         """The number of steps to the next checkpoint."""
         every = None if self.state is None else self.state.every
@@ -70,7 +77,7 @@ class TrainingLoop:
         """Saves a checkpoint, of a model without NaN."""
         if self.state is not None:
             self.read({})
-            self.state.save(Progress(epoch, batch, self.steps))
+            self.state.save(Progress(epoch, batch, self.steps, self.epoch_losses(epoch) if batch else ()))
 
     def read(self, metrics: Mapping[str, Any]) -> None:
         """Reads the losses of steps since the last reading. Raises: DataError if one is NaN."""
