@@ -9,8 +9,8 @@
     solve                                      propagation and the stages of defaulting: read this first
     defaults, default_rows, default_axes       defaults for undecided terms
     leaf_growth, row_overlaps                  number of axes that leaves gain from their uses, and rows from their ends
-    divergence, unsized_names                  refusals: unbounded rows, names without a size
+    occurs_check, unsized_names                refusals: unbounded rows, names without a size
     transaction, mismatch, explain             atomic updates, contradictions, error messages
-    provenance, size_provenance, rank_provenance       origin of tensors, sizes and numbers of axes
-    shape, tensor_shape, capture, project      interface for the layers above
+    tensor_description, size_provenance, rank_provenance   origin of tensors, sizes and numbers of axes
+    shape, shape_view, capture, project        interface for the layers above
 """
