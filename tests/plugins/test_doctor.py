@@ -32,7 +32,7 @@ VERDICT = "{'works': True, 'reason': 'fine', 'is_unavailable': False}"
         ("__import__('os').write(1, b'\\x1b[31mred') and __import__('os')._exit(1)", False, "an answer: \ufffd[31mred"),
         ("exit()", False, "SystemExit"),
         ("next(iter(()))", False, "StopIteration"),
-        ("__import__('_thread').interrupt_main() or 1", False, "KeyboardInterrupt"),
+        ("[__import__('_thread').interrupt_main(), __import__('time').sleep(5)]", False, "KeyboardInterrupt"),
         ("1 / 0", False, "ZeroDivisionError: division by zero"),
         ("[b'bytes']", False, "TypeError: Object of type bytes is not JSON serializable"),
         ("'x' * 10**6", False, "its answer is too long"),
