@@ -8,23 +8,22 @@ the slot, so two processes may send to each other before both receive.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ocannl.base.errors import CodeError, ProgramMismatch
+from ocannl.base.errors import ProgramMismatch
 from ocannl.base.traceback_filtering import public_class
-from ocannl.ir.tnode import Decision, TNode
+from ocannl.ir.tnode import TNode
 from ocannl.runtime.context import Context
-from ocannl.runtime.program import Stages
+from ocannl.runtime.transfer_routine import TransferRoutine
 from ocannl.runtime.world import Process
 
 _DESCRIPTION_BYTES = 2048
 
 
 @public_class()
-class ProcessTransfer:
+class ProcessTransfer(TransferRoutine):
     """This process's half of a transfer to or from another process, created by `transfer` and executed by each call.
 
     A call that sends returns once the value is in the slot; a call that receives waits for the value.
@@ -119,20 +118,3 @@ class ProcessTransfer:
     def outputs(self) -> tuple[TNode, ...]:
         """The nodes of this process written by a call; merge buffers are not included."""
         return (self._node,) if not self._sends and self._into == "node" else ()
-
-    @property
-    def placements(self) -> Mapping[TNode, Decision]:
-        return {}
-
-    def source(self) -> str:
-        """Returns a description; a transfer has no generated code."""
-        return self.name
-
-    def stages(self) -> Stages:
-        return Stages()
-
-    def __repr__(self) -> str:
-        return f"<{self.name}>"
-
-    def __reduce__(self) -> str:
-        raise CodeError(f"`{self.name}` is bound to memory of this process; create it in the other process")

@@ -7,26 +7,25 @@ the node in the source waits until it has been read. The host does not block.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from statistics import median
 from time import perf_counter_ns
 
 from ocannl.base.errors import CodeError
 from ocannl.base.log import logger
 from ocannl.base.traceback_filtering import public_class
-from ocannl.ir.tnode import Decision, TNode
+from ocannl.ir.tnode import TNode
 from ocannl.runtime.context import Context, node_of
 from ocannl.runtime.device_arrays import Resident
 from ocannl.runtime.process_transfer import ProcessTransfer
 from ocannl.runtime.profile import Profile, ProfileRow, Span
-from ocannl.runtime.program import Stages
+from ocannl.runtime.transfer_routine import TransferRoutine
 from ocannl.runtime.world import Process
 
 _log = logger("runtime.transfer")
 
 
 @public_class()
-class Transfer:
+class Transfer(TransferRoutine):
     """A copy of a node between contexts, created by `transfer` and executed by each call."""
 
     __slots__ = ("_destination", "_merges", "_node", "_source", "_target")
@@ -97,17 +96,6 @@ class Transfer:
         """The nodes of the destination written by a call; merge buffers are not included."""
         return () if self._merges else (self._node,)
 
-    @property
-    def placements(self) -> Mapping[TNode, Decision]:
-        return {}
-
-    def source(self) -> str:
-        """Returns a description; a transfer has no generated code."""
-        return self.name
-
-    def stages(self) -> Stages:
-        return Stages()
-
     def profile(self, calls: int = 10) -> Profile:
         """Measures the time and bytes of a call, with both contexts otherwise idle."""
         spans: list[Span] = []
@@ -123,12 +111,6 @@ class Transfer:
         size, typical = self._size_bytes, int(median(durations))
         row = ProfileRow(self._node.label, "transfer", calls, typical, min(durations), sum(durations), size, size)
         return Profile(self.name, self._destination.backend.name, calls, typical, (row,), tuple(spans))
-
-    def __repr__(self) -> str:
-        return f"<{self.name}>"
-
-    def __reduce__(self) -> str:
-        raise CodeError(f"`{self.name}` is bound to memory of this process; create it in the other process")
 
 
 def transfer(
