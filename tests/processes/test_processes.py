@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
+OCANNL = Path(sys.executable).with_name("ocannl")
 SHARED = Path("/dev/shm")
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed"),
@@ -66,10 +68,9 @@ def test_a_checkpoint_resumes_with_another_number_of_processes(tmp_path: Path) -
 
 def test_the_example_prints_the_same_losses_in_any_division() -> None:
     script = Path(__file__).parents[2] / "examples" / "data_parallel_processes.py"
-    command = Path(sys.executable).with_name("ocannl")
     outputs = set()
     for count in (1, 2, 4):
-        arguments = [command, "run", "-n", str(count), script, "--steps", "6", "--backend", "llvm"]
+        arguments = [OCANNL, "run", "-n", str(count), script, "--steps", "6", "--backend", "llvm"]
         completed = subprocess.run(arguments, capture_output=True, text=True, timeout=240)
         assert completed.returncode == 0, completed
         outputs.add(completed.stdout)
@@ -101,10 +102,46 @@ def test_a_failed_process_ends_all(failure: str, message: str) -> None:
 
 
 def test_the_command_names_the_rank_of_a_killed_process() -> None:
-    command = [Path(sys.executable).with_name("ocannl"), "run", "-n", "3", PROGRAMS / "failure.py", "killed"]
-    completed = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    arguments = ["-n", "3", PROGRAMS / "failure.py", "killed"]
+    completed = subprocess.run([OCANNL, "run", *arguments], capture_output=True, text=True, timeout=240)
     assert completed.returncode != 0
-    assert "ocannl: rank 1 of 3 was killed; all processes end" in completed.stderr, completed
+    named = [line for line in completed.stderr.splitlines() if line.startswith("ocannl:")]
+    assert named == ["ocannl: rank 1 of 3 was killed by SIGKILL; all processes end"], completed
+    assert not remaining_processes(*arguments)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_command_ends_all_processes(number: signal.Signals) -> None:
+    arguments = ["-n", "3", PROGRAMS / "failure.py", "waiting"]
+    with subprocess.Popen(
+        [OCANNL, "run", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as started:
+        assert started.stdout is not None
+        for _ in range(3):
+            started.stdout.readline()
+        os.killpg(started.pid, number)  # as a terminal does
+        _, errors = started.communicate(timeout=60)
+    assert started.returncode != 0
+    assert "was killed" not in errors
+    assert not remaining_processes(*arguments)
+
+
+def remaining_processes(*arguments: object) -> list[int]:
+    """Processes with these arguments that remain a while after the launcher has ended."""
+    wanted = "\0".join(map(str, arguments[2:])).encode()
+    for _ in range(50):
+        remaining = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline") if wanted in content(path)]
+        if not remaining:
+            break
+        time.sleep(0.1)
+    return remaining
+
+
+def content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # the process has ended
+        return b""
 
 
 def test_a_long_call_is_no_failure() -> None:

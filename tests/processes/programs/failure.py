@@ -30,6 +30,9 @@ match sys.argv[1]:
             oc.transfer(x, src=ctx, dst=world[1])
         else:
             oc.transfer(y, src=world[0], dst=ctx)
+    case "waiting":  # for a signal from outside
+        print(f"rank {world.rank} waits\n", end="", flush=True)
+        time.sleep(60)
     case "busy" if world.rank == 1:  # longer than heartbeats may be missing: no failure
         end = time.monotonic() + 3
         while time.monotonic() < end:

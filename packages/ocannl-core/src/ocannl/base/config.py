@@ -24,7 +24,6 @@ T = TypeVar("T")
 PREFIX = "OCANNL_"
 MAX_SHOWN = 200  # characters of a value in an error
 ISOLATED = "_OCANNL_ISOLATED"  # variable of the environment of isolated processes
-RANKS_VARIABLE = "_OCANNL_RANKS"  # names the folder where `ocannl run` looks up the ranks of processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,12 +298,6 @@ _is_isolated = ISOLATED in os.environ  # when this module is imported, whatever 
 def is_isolated() -> bool:
     """Whether a process of ocannl has started this one to isolate it; this one must not isolate anything in turn."""
     return _is_isolated
-
-
-def ranks_folder() -> Path | None:
-    """Returns the folder in which a process that `ocannl run` has started records its rank; None without."""
-    folder = os.environ.get(RANKS_VARIABLE)
-    return Path(folder) if folder else None
 
 
 def variables(prefixes: tuple[str, ...]) -> list[tuple[str, str]]:

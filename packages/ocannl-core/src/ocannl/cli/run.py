@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ocannl.base.config import RANKS_VARIABLE, TRANSPORT
+from ocannl.base.config import TRANSPORT
 from ocannl.base.errors import ArgumentError, TransportUnavailable
 
-KILLED = re.compile(r"PID (\d+) RUNNING AT")  # of MPICH, which does not name the rank
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
 
 def register(app: typer.Typer) -> None:
@@ -34,25 +32,17 @@ def command(
     launcher = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
     if launcher is None:
         raise TransportUnavailable("there is no `mpiexec`; run: pip install ocannl-transport-mpi[mpich]")
-    with tempfile.TemporaryDirectory() as folder:
-        variables = {**os.environ, RANKS_VARIABLE: folder, TRANSPORT.variable: "mpi"}
-        arguments = [launcher, "-n", str(processes), sys.executable, str(script), *context.args]
-        with subprocess.Popen(arguments, env=variables, stdout=subprocess.PIPE, text=True) as launched:
-            status = _report(launched, Path(folder), processes)
-    raise typer.Exit(status)
+    arguments = [launcher, "-n", str(processes), *_supervised(processes), sys.executable, str(script), *context.args]
+    with subprocess.Popen(arguments, env={**os.environ, TRANSPORT.variable: "mpi"}) as launched:
+        while True:
+            try:
+                raise typer.Exit(launched.wait())
+            except KeyboardInterrupt:  # the launcher receives the signal, too, and ends all processes
+                continue
 
 
-def _report(launched: subprocess.Popen[str], folder: Path, processes: int) -> int:
-    """Copies the output of a launcher, and names the rank of a killed process; returns the exit status."""
-    assert launched.stdout is not None
-    try:
-        for line in launched.stdout:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            process = KILLED.search(line)
-            if process is not None and (folder / process[1]).exists():
-                rank = (folder / process[1]).read_text(encoding="ascii")
-                sys.stderr.write(f"ocannl: rank {rank} of {processes} was killed; all processes end\n")
-        return launched.wait()
-    except KeyboardInterrupt:  # of the whole group of processes, which the launcher ends
-        return launched.wait() or 130
+def _supervised(processes: int) -> list[str]:
+    """The beginning of a command that a supervisor executes; nothing on systems where a process can outlive it."""
+    if sys.platform != "linux":
+        return []
+    return [sys.executable, "-I", "-S", str(SUPERVISOR), str(processes)]

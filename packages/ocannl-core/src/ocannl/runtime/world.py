@@ -66,9 +66,6 @@ class World:
         self.transport = connect(TRANSPORT.get(transport))
         self.rank, self.size = self.transport.rank, self.transport.size
         self._is_closed = False
-        folder = config.ranks_folder()
-        if folder is not None:
-            (folder / str(os.getpid())).write_text(str(self.rank), encoding="ascii")
         self._pair_counts: Counter[int] = Counter()
         self._count = 0
         self._heartbeats = Heartbeats(self.transport, HEARTBEAT_SECONDS.get(), self._fail)
