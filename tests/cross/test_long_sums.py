@@ -196,6 +196,40 @@ def test_gradients_of_rows_that_are_read_often(
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("terms", [lost, thirds])
+@pytest.mark.parametrize(
+    ("shape", "width"), [((20_100,), 1), ((20_100,), 3), ((70_000,), 1), ((300, 400), 1), ((150, 150), 17)]
+)
+def test_scatters_into_tables_larger_than_the_terms(
+    shape: tuple[int, ...], width: int, terms: Callable[..., Array], dtype: str, ctx: oc.Context
+) -> None:
+    """Half of the terms belong to a few cells."""
+    random, count = np.random.default_rng(0), 20_000
+    x = array_of(terms, (count, width), dtype)
+    ids = np.stack([random.integers(0, size, count) for size in shape], 1)
+    ids[: count // 2] = 5 + np.arange(count // 2)[:, None] % 3
+    table = oc.full(0.0, o=[*shape, width], dtype=dtype)
+    actual = oc.scatter_nd(table, oc.tensor(ids.astype("int32")), oc.tensor(x), mode="add").eval(ctx)
+    exact, magnitude = np.zeros((*shape, width), WIDE), np.zeros((*shape, width), WIDE)
+    np.add.at(exact, tuple(ids.T), x.astype(WIDE))
+    np.add.at(magnitude, tuple(ids.T), np.abs(x.astype(WIDE)))
+    errors = np.abs(actual - exact) / (np.finfo(dtype).eps * np.maximum(magnitude, 1e-30))
+    assert errors.max() <= BOUND, f"{float(errors.max()):.1f} eps"
+
+
+@pytest.mark.parametrize("rows", [20_100, 70_000])
+def test_single_cells_without_a_frequent_one(rows: int, ctx: oc.Context) -> None:
+    """Strided indices, of which hashing puts no two in a bucket of many."""
+    random = np.random.default_rng(0)
+    x, ids = random.normal(size=20_000).astype("float32"), np.arange(20_000) % 200 * (rows // 200)
+    ids[10_000:] = random.integers(0, rows, 10_000)
+    expected = np.zeros(rows)
+    np.add.at(expected, ids, x)
+    actual = oc.segment_sum(oc.tensor(x), oc.tensor(ids.astype("int32")), rows).eval(ctx)
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("rows", [30, 3000])
 def test_gradients_of_rows_that_are_infinite(rows: int, dtype: str, ctx: oc.Context) -> None:
     """The error of an infinite sum is not a number, and is left out."""

@@ -134,7 +134,8 @@ MAX_ADDITIONS_PER_TERM = 94  # within a reduction
 MAX_ADDITIONS_PER_PART = 30  # within a short sum of cells of a temporary, which may be the parts of a split reduction
 MAX_ADDITIONS_PER_STEP = 40  # within a reduction that continues a sum, such as each row of a fused reduction
 MAX_ROW_ADDITIONS = 54  # of the steps of a fused reduction
-MIN_SPLIT_ROW_CELLS = 16  # of a scattered row, below which counting its terms takes longer than adding them
+MIN_SKETCHED_ROWS = 1 << 16  # of a table, whose counts are beyond the second cache: first counted in fewer buckets
+TERMS_PER_BUCKET = 8  # on average; with more, a bucket of rare rows may seem to be a frequent row
 
 # --- split and fused reductions --------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from ocannl.ir.loops import (
     Expr,
     For,
     If,
+    IndexValue,
     Let,
     Load,
     MemorySpace,
@@ -38,55 +39,59 @@ from ocannl.opt.analysis.nests import wrap_in_loops
 from ocannl.opt.analysis.substitution import substitute_statements
 
 MAX_INT32 = 2**31 - 1
+HASH_FACTOR, HASH_BITS = 2654435769, 32  # of multiplicative hashing by the golden ratio (Knuth 1973)
 
 
 def with_wide_frequent_cells(
     stmt: Stmt, update: Update, syms: tuple[Sym, ...], max_additions: int, names: Namer
 ) -> tuple[list[Buf], list[Stmt]] | None:
     """Returns the temporaries and statements of a scatter that accumulates a row of cells with more than
-    `max_additions` terms in float64. Of the scatter
+    `max_additions` terms in float64, from then on. Of the scatter
 
         for i in 0..900:
           bind v in 0..5000 = i64(ids[i]):
             for j in 0..64:
               x[v, j] += g[i, j]
 
-    `x_terms` counts the terms of each row. Rows with more than 94 terms, at most 9, are then numbered:
+    `x_ranks` numbers the terms of each row from 1. A row that has 94 terms gets a slot, of which 9 suffice, and further
+    terms the number -1 minus the slot:
 
         for i in 0..900:
           bind v in 0..5000 = i64(ids[i]):
-            let count = x_terms[v]
-            x_terms[v] = where(count > 94, -1 - x_slots[0], count)
-            x_first[i] = where(count > 94, 1, 0)
-            x_slots[0] += where(count > 94, 1, 0)
+            let is_full = x_counts[v] == 94
+            let rank = where(is_full, -1 - x_slots[0], x_counts[v] + (x_counts[v] >= 0))
+            bind slot in 0..9 = i64(where(is_full, x_slots[0], -1)):
+              x_rows[slot] = v
+              x_slots[0] += 1
+            x_counts[v] = rank
+            x_ranks[i] = rank
 
-    and the terms are added where the number of their row says, each once:
+    The terms are then added to the row or to the accumulators of its slot:
 
         for i in 0..900:
           bind v in 0..5000 = i64(ids[i]):
-            bind rare in 1..95 = i64(x_terms[v]):
+            bind rare in 1..95 = i64(x_ranks[i]):
               for j in 0..64:
                 x[v, j] += g[i, j]
         for i in 0..900:
           bind v in 0..5000 = i64(ids[i]):
-            bind slot in 0..9 = i64(-1 - x_terms[v]):
+            bind slot in 0..9 = i64(-1 - x_ranks[i]):
               for j in 0..64:
                 x_sums[slot, j] += f64(g[i, j])
-        for i in 0..900:
-          bind v in 0..5000 = i64(ids[i]):
-            bind slot in 0..9 = i64(where(x_first[i] == 1, -1 - x_terms[v], -1)):
-              for j in 0..64:
-                x[v, j] += f32(x_sums[slot, j])
+        for slot in 0..9:
+          bind v in 0..5000 = x_rows[slot]:
+            for j in 0..64:
+              x[v, j] += f32(x_sums[slot, j])
 
-    The accumulators take little memory, and the additional passes read integers only. In float64 itself, the errors of
-    the additions are accumulated as well (Ogita, Rump and Oishi 2005).
+    Only the first pass reads integers at random. In float64 itself, the errors of the additions are accumulated as well
+    (Ogita, Rump and Oishi 2005). For a large table, whose counts are not in a cache, the first pass and those of the
+    accumulators depend on a sketch: a count of the terms of hashed rows in few buckets.
 
-    Returns None for narrow rows, for which the integers would take longer than the additions, and if there are too many
-    terms to count.
+    Returns None if there are too many terms to count.
     """
     scatter = _RowScatter.of(stmt, update, syms)
     slots = scatter.terms // (max_additions + 1)
-    if scatter.width < machine.MIN_SPLIT_ROW_CELLS or not slots or scatter.terms > MAX_INT32 or not scatter.count:
+    if not slots or scatter.terms > MAX_INT32 or not scatter.count:
         return None
     return _Builder(scatter, slots, max_additions, names).result()
 
@@ -147,9 +152,10 @@ class _Builder:
         self.scatter, self.max_additions, self.names = scatter, max_additions, names
         self.table = scatter.update.ref.buf
         row = tuple(self.table.shape[axis] for axis in scatter.row_axes)
-        self.terms = self.temporary("terms", int32, (scatter.count,))
-        self.first = self.temporary("first", int32, tuple(sym.extent for sym in scatter.term_syms))
+        self.counts = self.temporary("counts", int32, (scatter.count,))
+        self.ranks = self.temporary("ranks", int32, tuple(sym.extent for sym in scatter.term_syms))
         self.slots = self.temporary("slots", int32, (1,))
+        self.rows = self.temporary("rows", int64, (slots, len(scatter.key_axes)))
         self.sums = self.temporary("sums", float64, (slots, *row))
         self.errors = self.temporary("errors", float64, (slots, *row)) if self.table.precision is float64 else None
 
@@ -163,44 +169,82 @@ class _Builder:
 
     def result(self) -> tuple[list[Buf], list[Stmt]]:
         scatter, update = self.scatter, self.scatter.update
-        one = Update(self.number, ADD, Const(1, int32))
         rare = Sym(self.names("rare"), 1, self.max_additions, SymKind.INDIRECT)
-        slot = self.slot_symbol()
-        return [self.terms, self.first, self.slots, *self.accumulators], [
-            self.zeros(self.terms),
-            self.renamed(self.over_rows(scatter.stmt, (one,))),
-            self.zeros(self.first),
-            self.zeros(self.slots),
+        slot = self.slot_symbol(SymKind.INDIRECT)
+        temporaries = [self.counts, self.ranks, self.slots, self.rows, *self.accumulators]
+        numbering = [
+            self.filled(self.counts),
+            self.filled(self.slots),
             self.renamed(self.over_rows(scatter.stmt, self.numbering())),
-            *map(self.zeros, self.accumulators),
-            self.guarded(scatter.stmt, (rare, Cast(Load(self.number), int64)), (update,)),
+        ]
+        addition = [
+            *map(self.filled, self.accumulators),
             self.renamed(self.guarded(scatter.stmt, (slot, Cast(self.slot, int64)), self.accumulation(slot))),
             self.addition(),
         ]
+        if scatter.count >= machine.MIN_SKETCHED_ROWS:
+            buckets, largest, sketch = self.sketch()
+            temporaries += [buckets, largest]
+            numbering = [*sketch, self.where_frequent(largest, numbering)]
+            addition = [self.where_frequent(largest, addition)]
+        additions = self.guarded(scatter.stmt, (rare, Cast(Load(self.rank), int64)), (update,))
+        initialization = [self.filled(self.ranks, 1), self.filled(self.rows, -1)]
+        return temporaries, [*initialization, *numbering, additions, *addition]
+
+    def sketch(self) -> tuple[Buf, Buf, list[Stmt]]:
+        """Counts terms by hashed rows, in a small table, and the terms of the largest bucket."""
+        scatter = self.scatter
+        bits = max(1, (scatter.terms // machine.TERMS_PER_BUCKET).bit_length())
+        buckets, largest = self.temporary("buckets", int32, (1 << bits,)), self.temporary("largest", int32, (1,))
+        key = IndexValue(scatter.key(scatter.update.ref.indices), int64)
+        product = Apply(BY_NAME["mul"], (key, Const(HASH_FACTOR, int64)))
+        low_bits = Apply(BY_NAME["bitwise_and"], (product, Const((1 << HASH_BITS) - 1, int64)))
+        hashed = Apply(BY_NAME["right_shift"], (low_bits, Const(HASH_BITS - bits, int64)))
+        bucket = Sym(self.names("bucket"), 0, (1 << bits) - 1, SymKind.INDIRECT)
+        (element,) = self.loop_symbols(buckets.shape)
+        counting = BindIndex(bucket, hashed, (Update(Ref(buckets, (Affine.of(bucket),)), ADD, Const(1, int32)),))
+        maximum = Update(Ref(largest, (Affine(),)), BY_NAME["max"], Load(Ref(buckets, (Affine.of(element),))))
+        return buckets, largest, [
+            self.filled(buckets),
+            self.filled(largest),
+            self.renamed(self.over_rows(scatter.stmt, (counting,))),
+            self.nest([element], maximum),
+        ]
+
+    def where_frequent(self, largest: Buf, stmts: list[Stmt]) -> Stmt:
+        """The statements, if a row may have too many terms."""
+        most = Sym(self.names("most"), self.max_additions + 1, MAX_INT32, SymKind.INDIRECT)
+        return BindIndex(most, Cast(Load(Ref(largest, (Affine(),))), int64), tuple(stmts))
 
     @property
-    def number(self) -> Ref:
-        """The number of terms of the row of a term, or -1 minus its slot."""
-        return Ref(self.terms, (self.scatter.key(self.scatter.update.ref.indices),))
+    def rank(self) -> Ref:
+        """The number of a term among those of its row, from 1, or -1 minus the slot of the row."""
+        return Ref(self.ranks, tuple(Affine.of(sym) - sym.lo for sym in self.scatter.term_syms))
 
     @property
     def slot(self) -> Expr:
-        return _difference(Const(-1, int32), Load(self.number))
-
-    @property
-    def first_term(self) -> Ref:
-        """1 for the first term of a row with accumulators."""
-        return Ref(self.first, tuple(Affine.of(sym) - sym.lo for sym in self.scatter.term_syms))
+        return _difference(Const(-1, int32), Load(self.rank))
 
     def numbering(self) -> Body:
-        """Gives a slot to a row with many terms that has none yet."""
-        count, slots = Var(self.names("count"), int32), Ref(self.slots, (Affine(),))
-        is_new = Apply(BY_NAME["gt"], (count, Const(self.max_additions, int32)))
+        """Numbers a term, and gives a slot to a row that is full."""
+        indices = self.scatter.update.ref.indices
+        number, free = Ref(self.counts, (self.scatter.key(indices),)), Ref(self.slots, (Affine(),))
+        count, rank = Var(self.names("count"), int32), Var(self.names("rank"), int32)
+        is_full = Apply(BY_NAME["eq"], (count, Const(self.max_additions, int32)))
+        is_counted = Apply(BY_NAME["ge"], (count, Const(0, int32)))
+        next_count = Apply(ADD, (count, _choice(is_counted, Const(1, int32), Const(0, int32))))
+        slot = self.slot_symbol(SymKind.INDIRECT)
+        number_of_slot = Cast(_choice(is_full, Load(free), Const(-1, int32)), int64)
+        row = tuple(
+            Store(Ref(self.rows, (Affine.of(slot), Affine.of(n))), IndexValue(indices[axis], int64))
+            for n, axis in enumerate(self.scatter.key_axes)
+        )
         return (
-            Let(count.name, Load(self.number)),
-            Store(self.number, Apply(WHERE, (is_new, _difference(Const(-1, int32), Load(slots)), count))),
-            Store(self.first_term, Apply(WHERE, (is_new, Const(1, int32), Const(0, int32)))),
-            Update(slots, ADD, Apply(WHERE, (is_new, Const(1, int32), Const(0, int32)))),
+            Let(count.name, Load(number)),
+            Let(rank.name, _choice(is_full, _difference(Const(-1, int32), Load(free)), next_count)),
+            BindIndex(slot, number_of_slot, (*row, Update(free, ADD, Const(1, int32)))),
+            Store(number, rank),
+            Store(self.rank, rank),
         )
 
     def accumulation(self, slot: Sym) -> Body:
@@ -214,23 +258,26 @@ class _Builder:
         cell = self.scatter.update.ref.indices
         return (Affine.of(slot), *(cell[axis] for axis in self.scatter.row_axes))
 
-    def slot_symbol(self) -> Sym:
-        return Sym(self.names("slot"), 0, self.sums.shape[0] - 1, SymKind.INDIRECT)
+    def slot_symbol(self, kind: SymKind) -> Sym:
+        return Sym(self.names("slot"), 0, self.sums.shape[0] - 1, kind)
 
-    def zeros(self, buf: Buf) -> Stmt:
+    def filled(self, buf: Buf, value: int = 0) -> Stmt:
         syms = self.loop_symbols(buf.shape)
-        return self.nest(syms, Store(Ref(buf, tuple(map(Affine.of, syms))), Const(0, buf.precision)))
+        return self.nest(syms, Store(Ref(buf, tuple(map(Affine.of, syms))), Const(value, buf.precision)))
 
     def addition(self) -> Stmt:
         """Adds the accumulators to the rows."""
-        slot = self.slot_symbol()
+        slot = self.slot_symbol(SymKind.LOOP)
         total, *errors = (Load(Ref(buf, self.accumulator_indices(slot))) for buf in self.accumulators)
         value = Apply(ADD, (total, finite(*errors))) if errors else Cast(total, self.table.precision)
-        is_first = Apply(BY_NAME["eq"], (Load(self.first_term), Const(1, int32)))
-        number = Cast(Apply(WHERE, (is_first, self.slot, Const(-1, int32))), int64)
-        return self.renamed(
-            self.guarded(self.scatter.stmt, (slot, number), (Update(self.scatter.update.ref, ADD, value),))
-        )
+        cell = list(self.scatter.update.ref.indices)
+        keys = [Sym(self.names("key"), 0, extent - 1, SymKind.INDIRECT) for extent in self.scatter.keys]
+        for axis, key in zip(self.scatter.key_axes, keys, strict=True):
+            cell[axis] = Affine.of(key)
+        stmt = self.nest(list(self.scatter.row_syms), Update(Ref(self.table, tuple(cell)), ADD, value))
+        for n, key in reversed(tuple(enumerate(keys))):
+            stmt = BindIndex(key, Load(Ref(self.rows, (Affine.of(slot), Affine.of(n)))), (stmt,))
+        return self.renamed(loop(slot, (stmt,)))
 
     def loop_symbols(self, shape: Iterable[int]) -> list[Sym]:
         return [Sym(self.names("i"), 0, extent - 1) for extent in shape]
@@ -303,6 +350,10 @@ def _loops_over(syms: tuple[Sym, ...], stmt: Stmt) -> bool:
 
 def _with_leaf(stmt: Stmt, leaf: Body) -> Body:
     return (replace(stmt, body=_with_leaf(stmt.body[0], leaf)),) if isinstance(stmt, For) else leaf
+
+
+def _choice(condition: Expr, x: Expr, y: Expr) -> Expr:
+    return Apply(WHERE, (condition, x, y))
 
 
 def _difference(x: Expr, y: Expr) -> Expr:

@@ -55,8 +55,8 @@ def widen_scatter_accumulators(
 
     All terms may have the same index, and they cannot be added in blocks without a table for each block. In tables with
     more cells than there are terms, whose copies would cost more than the additions, only frequent cells have
-    accumulators (`with_wide_frequent_cells`), if rows are long enough. In float64 itself, the errors of the additions
-    are accumulated as well. Both assume a target that executes the iterations in order (`is_serial`).
+    accumulators (`with_wide_frequent_cells`). In float64 itself, the errors of the additions are accumulated as well.
+    Both assume a target that executes the iterations in order (`is_serial`).
     """
     names = Namer(bound_names(proc))
     body: list[Stmt] = []
