@@ -17,8 +17,8 @@ from statistics import median
 import pytest
 from shape_systems.families import CERTAIN, FAMILIES, SMALL, refused_without_need
 from shape_systems.properties import check_answer, check_rollback
-from shape_systems.shape_oracle import broadcast, fits, holds, makes
-from shape_systems.systems import AT_ONCE
+from shape_systems.shape_oracle import Operation, broadcast, fits, holds, makes
+from shape_systems.systems import AT_ONCE, System
 
 from ocannl.infer.logic import einsum, pointwise
 from ocannl.infer.parse import parse
@@ -137,3 +137,38 @@ def test_the_oracle_covers_all_forms():
     two = [(row(), row(), row(*sizes)) for sizes in ((2, 1), (1,), (2, 1), (2, 3))]
     assert makes(pointwise(2), two[:3]) and holds(pointwise(2), two[:3])
     assert not makes(pointwise(2), [*two[:2], two[3]]) and holds(pointwise(2), [*two[:2], two[3]])
+
+
+def system_of_an_open_left_side(**sizes):
+    """`...i => ...ij` written into a leaf of unknown shape that has no other use."""
+    leaf = (), (), ((2, None),)
+    written = Operation(einsum(parse("...i => ...ij")), [0], 1, sizes)
+    return System(["data", "data"], [leaf, ((), (), None)], [written])
+
+
+def system_of_a_sized_left_side():
+    """The same with a sum of the left side and a row of size 3."""
+    system = system_of_an_open_left_side()
+    system.roles += ["data", "result"]
+    system.rows += [((), (), ((3, None),)), (None, None, None)]
+    system.operations.append(Operation(pointwise(2), [1, 2], 3))
+    return system
+
+
+def test_only_evidence_makes_a_refused_name_a_wrong_answer(monkeypatch):
+    small = SMALL["rows"]
+    assert "`j` stands only in the result" in system_of_an_open_left_side().solve([0])
+    assert not check_answer(system_of_an_open_left_side(), Random(0), small, guesses=False)
+    for system in (system_of_an_open_left_side(j=2), system_of_a_sized_left_side()):
+        assert not check_answer(system, Random(0), small, guesses=False)
+    refusal = "`j` stands only in the result of `...i => ...ij`: its size is not determined"
+    monkeypatch.setattr(System, "solve", lambda self, order: refusal)
+    assert not check_answer(system_of_an_open_left_side(), Random(0), small, guesses=False)
+    for system in (system_of_an_open_left_side(j=2), system_of_a_sized_left_side()):
+        assert check_answer(system, Random(0), small, guesses=False).startswith(f"{refusal}\nbut [")
+
+
+def test_an_answer_without_evidence_for_a_name_is_wrong(monkeypatch):
+    answer = [((), (), ((2, None),)), ((), (), ((2, None), (1, None)))]
+    monkeypatch.setattr(System, "solve", lambda self, order: answer)
+    assert check_answer(system_of_an_open_left_side(), Random(0)) == "nothing determines the sizes of [(0, 'j')]"

@@ -438,6 +438,15 @@ def captures_not_bound(patch):
     patch.setattr(capture.Capture, "bind", lambda self, trail, relation, name: None)
 
 
+@bug("rows", 8040)
+def open_left_sides_size_names(patch):
+    def refresh(self, real=defaults.Undecided.refresh):
+        real(self)
+        self.unsized_leaves = {}
+
+    patch.setattr(defaults.Undecided, "refresh", refresh)
+
+
 # --- taking back ------------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from random import Random
 from shape_systems.planted_systems import random_planted
 from shape_systems.properties import check_error_message
 from shape_systems.random_systems import (
+    random_diagonals,
     random_ends,
     random_flanks,
     random_inserted,
@@ -23,12 +24,12 @@ from shape_systems.systems import AT_ONCE, System
 FAMILIES: dict[str, Callable[[Random], System]] = {
     "rows": random_rows, "kinds": random_kinds, "sums": random_sums, "flanks": random_flanks, "ends": random_ends,
     "stretches": random_stretches, "inserted": random_inserted, "met": random_met, "joined": random_joined,
-    "planted": random_planted,
+    "planted": random_planted, "diagonals": random_diagonals,
 }  # fmt: skip
 
 SMALL = {
     "rows": ((1, 2, 3), 2), "kinds": ((1, 2), 1), "flanks": ((1, 2, 3), 2), "stretches": ((1, 2, 3), 2),
-    "inserted": ((1, 2, 3), 2), "met": ((1, 2, 3), 2), "joined": ((1, 2, 3), 2),
+    "inserted": ((1, 2, 3), 2), "met": ((1, 2, 3), 2), "joined": ((1, 2, 3), 2), "diagonals": ((1, 2), 2),
 }  # fmt: skip
 """Sizes and maximum rank of an exhaustive search for a solution."""
 

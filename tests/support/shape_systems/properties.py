@@ -9,6 +9,7 @@ from random import Random
 from ocannl.base.errors import ShapeError
 from ocannl.infer.spec import Fixed
 from shape_systems.shape_oracle import Names, Row, Rows, holds
+from shape_systems.size_evidence import names_without_evidence
 from shape_systems.systems import AT_ONCE, System
 
 ASKS = "nothing says"
@@ -78,6 +79,8 @@ def check_answer(
     if not isinstance(answer, str):
         if violation := system.unsound(answer) or check_leaves_committed(system, answer):
             return violation
+        if names := names_without_evidence(system.rows, system.operations, answer):
+            return f"nothing determines the sizes of {names}"
         shapes = system.build(range(system.steps))
         again = system.answer(shapes)
         return "another answer" if isinstance(again, str) else system.check_projections(shapes, again)

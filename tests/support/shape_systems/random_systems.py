@@ -52,6 +52,12 @@ JOINED = [
     pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(2), pointwise(3),
     *specs("i => i", "i, j => j, i", "i; i => i", "i, j; i, j => i", "i, j; j => i", "i, i => i", "..., i; i => ..."),
 ]  # fmt: skip
+DIAGONALS = [
+    pointwise(1), pointwise(2), pointwise(2), pointwise(2), pointwise(3),
+    *specs("i, i => i", "i, i, ... => i, ...", "..., i, i => ..., i", "i, ..., i => i, ...", "i, ..., i => ..."),
+    *specs("i => i, i", "i, ... => i, i, ...", "..., i => ..., i, i", "i, ...; i, i, ... => i, ..."),
+    *specs("i, j, ..., i => j, ...", "..., i; ..., i, i => ...", "i, i, i => i", "i, ... => i", "..., i => ..., i"),
+]  # fmt: skip
 ENDS = specs("i, ... => i", "..., i => i", "i, j, ... => i", "..., i, j => j", "... => ...")
 
 
@@ -200,4 +206,17 @@ def random_joined(random: Random) -> System:
         logic = random.choice(JOINED)
         sizes = {name: random.choice((1, 1, 2, 3)) for name in logic.spec.labels() if random.random() < 0.2}
         chance.operate(logic, sizes, write=0.1)
+    return chance.system()
+
+
+def random_diagonals(random: Random) -> System:
+    """Output rows, also of unknown lengths, with repeated axes and with axes that broadcasting inserts or stretches."""
+    chance = SystemBuilder(random)
+    for _ in range(random.randint(2, 3)):
+        row = random_row(random, (1, 1, 2, 2, 2), (0, 1, 2, 2, 3), 0.35)
+        chance.leaf(random.choice(["data", "data", "param"]), (), (), row)
+    for _ in range(random.randint(2, 4)):
+        logic = random.choice(DIAGONALS)
+        sizes = {name: random.choice((1, 2, 2)) for name in logic.spec.labels() if random.random() < 0.2}
+        chance.operate(logic, sizes, write=0.15)
     return chance.system()

@@ -31,6 +31,7 @@ from shape_systems.shape_oracle import (
     unsized,
     walk,
 )
+from shape_systems.size_evidence import names_without_evidence
 
 SizedRow = Row | None
 AT_ONCE = "at once: "
@@ -242,7 +243,8 @@ class System:
         return ""
 
     def witness(self, sizes: tuple[int, ...], max_axes: int, tries: int) -> list[Rows] | None:
-        """A solution with up to `max_axes` axes in unspecified rows; None if `tries` attempts find none."""
+        """A solution with up to `max_axes` axes in unspecified rows, with evidence for the size of each name; None if
+        `tries` attempts find none."""
         choice: list[Row] = [
             tuple((size, None) for size in row)
             for count in range(max_axes + 1)
@@ -252,15 +254,23 @@ class System:
         chosen: list[Row] = []
         ready = [3 * max(*op.operands, op.result) + 2 for op in self.operations]
 
+        def chosen_rows() -> list[Rows]:
+            return [tuple(chosen[n : n + 3]) for n in range(0, len(chosen), 3)]
+
         def possible() -> bool:
-            last = len(chosen) - 1
-            rows = [tuple(chosen[n : n + 3]) for n in range(0, len(chosen), 3)]
+            last, rows = len(chosen) - 1, chosen_rows()
             return all(self.permits(n, rows) for n, when in enumerate(ready) if when == last)
+
+        def is_solution() -> bool:
+            self.captured = []
+            return not self.unsound(rows := chosen_rows()) and not names_without_evidence(
+                self.rows, self.operations, rows
+            )
 
         def search() -> bool:
             nonlocal tries
             if len(chosen) == len(options):
-                return True
+                return is_solution()
             for option in options[len(chosen)]:
                 tries -= 1
                 if tries < 0:
@@ -271,11 +281,7 @@ class System:
                 chosen.pop()
             return False
 
-        if not search():
-            return None
-        self.captured = []
-        rows: list[Rows] = [tuple(chosen[n : n + 3]) for n in range(0, len(chosen), 3)]
-        return rows if not self.unsound(rows) else None
+        return chosen_rows() if search() else None
 
     # --- hints ---
 
