@@ -64,5 +64,5 @@ def refused_without_need(seeds: range) -> str:
     return f"{undetermined} ask for a size" if undetermined > MAX_QUERIES else ""
 
 
-CERTAIN = ("rows", "kinds", "flanks", "ends", "inserted", "joined")
+CERTAIN = ("rows", "kinds", "flanks", "ends", "inserted", "joined", "diagonals")
 """Families in which systems refused after a default have no solution of small shapes."""

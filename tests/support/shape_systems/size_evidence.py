@@ -15,7 +15,7 @@ from shape_systems.shape_oracle import Names, Operation, Row, Rows, holds, unsiz
 
 Node = tuple[object, ...]
 """An axis (tensor, row, position), a name (operation, name), or an axis of a row variable, counted from its end."""
-GIVEN: Node = ("given",)
+SPECIFIED: Node = ("specified",)
 
 
 class AxisClasses:
@@ -41,7 +41,7 @@ def names_without_evidence(
     for n, leaf_rows in enumerate(specified):
         for k, row in enumerate(leaf_rows):
             for i in range(len(row or ())):
-                classes.union((n, k, i), GIVEN)
+                classes.union((n, k, i), SPECIFIED)
     for m, op in enumerate(operations):
         for a, b in pairs(m, op, rows):
             classes.union(a, b)
@@ -49,7 +49,7 @@ def names_without_evidence(
         (m, name)
         for m, op in enumerate(operations)
         for name in sorted(unsized(op.logic) & set(op.logic.spec.labels()))
-        if classes.find((m, name)) != classes.find(GIVEN)
+        if classes.find((m, name)) != classes.find(SPECIFIED)
     ]
 
 
@@ -58,7 +58,7 @@ def pairs(m: int, op: Operation, rows: Sequence[Rows]) -> Iterator[tuple[Node, N
     tensors, names = (*op.operands, op.result), Names()
     holds(op.logic, [rows[n] for n in tensors], op.sizes, names)
     for name in {*op.sizes, *op.captures}:
-        yield (m, name), GIVEN
+        yield (m, name), SPECIFIED
     for use in (*op.logic.equal, *op.logic.result):
         n, k = tensors[use.slot // 3], use.slot % 3
         yield from spec_pairs(m, op.logic, use.spec, (n, k), len(rows[n][k]), is_result=use in op.logic.result)
@@ -75,7 +75,7 @@ def spec_pairs(
     back = count - len(spec.trail)
     for i, axis in [*enumerate(spec.lead), *enumerate(spec.trail, back)]:
         if is_result and isinstance(axis, (Fixed, Wild)):
-            yield (*row, i), GIVEN
+            yield (*row, i), SPECIFIED
         for name in (axis.name,) if isinstance(axis, Label) else axis_labels(axis):
             yield (*row, i), (m, name)
     if spec.var is not None:
