@@ -21,6 +21,8 @@ match sys.argv[1]:
         os.kill(os.getpid(), signal.SIGSTOP)
     case "interrupted" if world.rank == 1:
         os.kill(os.getpid(), signal.SIGINT)
+    case "ending" if world.rank == 1:
+        sys.exit(3)
     case "raising" if world.rank == 1:
         raise ArithmeticError("a defect")
     case "of another program":

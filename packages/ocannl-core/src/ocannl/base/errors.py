@@ -22,7 +22,8 @@ OcannlError
 │   ├── TransportApiMismatch   built for another API             upgrade the named distribution
 │   ├── TransportUnavailable   works, but not on this machine    see what its probe found
 │   ├── DuplicateTransport     two distributions claim a name    uninstall one of the two
-│   └── ProgramMismatch        processes with other programs     start all with the same script and inputs
+│   ├── ProgramMismatch        processes with other programs     start all with the same script and inputs
+│   └── ProcessEnded           a process left before the others  let all execute the same exchanges
 └── BackendError
     ├── UnknownBackend         an unknown name                   choose one of the listed names
     ├── BackendNotInstalled    known, but not installed          run the quoted pip command
@@ -148,6 +149,10 @@ class DuplicateTransport(TransportError):
 
 class ProgramMismatch(TransportError):
     """The processes of a world do not execute the same program; the message shows both."""
+
+
+class ProcessEnded(TransportError):
+    """A process of a world has ended while this process waits for it."""
 
 
 class BackendError(OcannlError):

@@ -83,7 +83,7 @@ class ProcessTransfer(TransferRoutine):
 
     def _send(self) -> None:
         ctx, world = self._ctx, self._process.world
-        world.wait(self._request)  # until the value before has left
+        world.wait(self._request, self._process.rank)  # until the value before has left
         with ctx.lock:
             ctx.refuse_closed()
             resident = ctx.readable(self._node)
@@ -93,7 +93,7 @@ class ProcessTransfer(TransferRoutine):
 
     def _receive(self) -> None:
         ctx, world = self._ctx, self._process.world
-        world.wait(self._request)
+        world.wait(self._request, self._process.rank)
         with ctx.lock:
             ctx.refuse_closed()
             if self._into == "node":

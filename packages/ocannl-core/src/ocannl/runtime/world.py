@@ -25,12 +25,13 @@ from ocannl.base import config
 from ocannl.base.config import HEARTBEAT_SECONDS, SHARED_MEMORY, TRANSPORT
 from ocannl.base.errors import ArgumentError, CodeError, ProgramMismatch
 from ocannl.base.traceback_filtering import public_class
+from ocannl.runtime.farewells import CHECK_SECONDS, Farewells
 from ocannl.runtime.heartbeats import Heartbeats
 from ocannl.transport.api import Bytes, PersistentRequest
 from ocannl.transport.registry import connect
 
 FAILED = 70  # exit status of all processes after a failure in one of them: EX_SOFTWARE of sysexits.h
-FIRST_TAG = 2  # smaller tags are those of heartbeats
+FIRST_TAG = 2  # smaller tags are those of heartbeats and farewells
 TAGS = 32768
 _SPIN_SECONDS = 50e-6  # a wait of a process that has a core to itself
 _YIELD_SECONDS = 1e-3
@@ -68,7 +69,9 @@ class World:
         self._is_closed = False
         self._pair_counts: Counter[int] = Counter()
         self._count = 0
-        self._heartbeats = Heartbeats(self.transport, HEARTBEAT_SECONDS.get(), self._fail)
+        limit_seconds = HEARTBEAT_SECONDS.get()
+        self._farewells = Farewells(self.transport, limit_seconds)
+        self._heartbeats = Heartbeats(self.transport, limit_seconds, self._fail)
         self._barrier = self.transport.gatherer(np.zeros(1, np.uint8), np.zeros(self.size, np.uint8))
         is_shared = SHARED_MEMORY.get(shared_memory)
         self.shares_memory = is_shared and len(set(self.transport.hosts)) == 1
@@ -89,22 +92,27 @@ class World:
 
     # ------------------------------------------------------------------------------------------------ communication
 
-    def wait(self, request: PersistentRequest) -> None:
-        """Waits for a request. The processor is soon yielded, since there may be fewer cores than processes."""
+    def wait(self, request: PersistentRequest, rank: int | None = None) -> None:
+        """Waits for a request that needs the process of this rank, or all processes. Raises `ProcessEnded` if it has
+        ended. The processor is soon yielded, since there may be fewer cores than processes."""
         if request.is_done():
             return
         start = time.perf_counter()
+        check_seconds = CHECK_SECONDS
         while not request.is_done():
             elapsed = time.perf_counter() - start
+            if elapsed > check_seconds:
+                self._farewells.check(rank, start)
+                check_seconds = elapsed + CHECK_SECONDS
             if elapsed > _YIELD_SECONDS:
                 time.sleep(_SLEEP_SECONDS)
             elif elapsed > _SPIN_SECONDS:
                 os.sched_yield()
 
-    def run(self, request: PersistentRequest) -> None:
-        """Starts a request and waits for it."""
+    def run(self, request: PersistentRequest, rank: int | None = None) -> None:
+        """Starts a request, and waits for it."""
         request.start()
-        self.wait(request)
+        self.wait(request, rank)
 
     def barrier(self) -> None:
         """Waits until all processes have called this."""
@@ -160,8 +168,8 @@ class World:
         receiver = self.transport.receiver(answer, rank, tag)
         sender = self.transport.sender(content, rank, tag)
         receiver.start()
-        self.run(sender)
-        self.wait(receiver)
+        self.run(sender, rank)
+        self.wait(receiver, rank)
         return answer
 
     # ------------------------------------------------------------------------------------------------------ lifetime
@@ -172,7 +180,9 @@ class World:
             return
         self._is_closed = True
         atexit.unregister(self.close)
-        self.barrier()
+        self._farewells.send()
+        for rank, request in self._farewells.requests():
+            self.wait(request, rank)
         self._heartbeats.stop()
         self.transport.close()
 
