@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,27 @@ for size in (1, 7, 40_000):
             bound = 8 * eps * np.abs(values).sum(0) / count
             for context in contexts:
                 assert (np.abs(context[t].astype("float64") - values.mean(0)) <= bound).all(), (t, size, shares_memory)
+
+# Other programs and other transfers are shown beside those of this process, and a long call is no failure.
+with pytest.raises(oc.ProgramMismatch) as mismatch:
+    world.agree("the compiled code", f"first line\nline of rank {min(world.rank, 1)}")
+text = "the compiled code differs between rank 0 and rank 1:\n--- rank 0\n+++ rank 1"
+assert str(mismatch.value).startswith(text)
+assert "-line of rank 0\n+line of rank 1\n" in str(mismatch.value)
+if world.rank < 2:
+    sends = "sends `x`, float32 of sizes [3], into the merge buffer"
+    receives = "receives `y`, float32 of sizes [2, 500], into the merge buffer"
+    with pytest.raises(oc.ProgramMismatch) as mismatch:
+        oc.transfer(x, src=ctx, dst=world[1]) if world.rank == 0 else oc.transfer(y, src=world[0], dst=ctx)
+    ranks = [f"\n  rank 0 {sends}", f"\n  rank 1 {receives}"]
+    described = ranks[world.rank] + ranks[1 - world.rank]
+    assert str(mismatch.value).startswith(
+        f"the halves of a transfer between two processes do not fit together:{described}\n"
+    )
+if world.rank == 1:
+    end = time.monotonic() + 3  # longer than heartbeats may be missing
+    while time.monotonic() < end:
+        sum(range(10_000))
 
 assert world.gather(b"x" * world.rank) == [b"x" * n for n in range(world.size)]
 assert len(world) == world.size

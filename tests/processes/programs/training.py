@@ -1,10 +1,17 @@
-"""Trains one network with 4 replicas, divided among however many processes; prints digests of losses and parameters."""
+"""Trains one network with 4 replicas, divided among however many processes; prints digests of losses and parameters.
+
+The arguments are calls, such as `uninterrupted,on resumed,run.safetensors`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import signal
 import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 
@@ -37,12 +44,16 @@ class Run:
         self.loss = (((net(hidden=hidden)(self.x) - self.t) ** 2).sum() * 0.25).with_label("loss")
         own = REPLICAS // world.size
         self.contexts = [oc.Context("llvm", device=n, queue=queue) for n in range(own)]
+        rng = np.random.default_rng(0)
+        if world.rank == 0:  # all others receive these values
+            for p in self.loss.params.values():
+                self.contexts[0][p] = rng.normal(size=p.value.dims, scale=0.3)
         update = oc.seq(train.clip_grad_norm(self.loss, 0.5), train.adam(self.loss, 0.01))
         scale = train.LossScale(interval=5) if scaled else None
         self.step = train.DataParallel(
             self.contexts, self.loss, update, world=world, scale=scale, accumulate=accumulate
         )
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(1)
         count = steps * REPLICAS - left_out
         self.batches = [{self.x: rng.normal(size=(4, 5)), self.t: rng.normal(size=(4, 2))} for _ in range(count)]
         self.digest = hashlib.sha256()
@@ -61,7 +72,8 @@ class Run:
         return self.digest.hexdigest()
 
 
-def uninterrupted(world):
+def uninterrupted(world, shared_memory):
+    world.shares_memory = shared_memory == "on"
     results = {}
     for name, case in CASES.items():
         run = Run(world, **case)
@@ -76,7 +88,7 @@ def saved(world, path):
     run.step.save(path, step=10)
     run.digest = hashlib.sha256()
     run.advance(10)
-    return {"resumed": run.result()}
+    return run.result()
 
 
 def resumed(world, path):
@@ -84,10 +96,32 @@ def resumed(world, path):
     del run.batches[: 10 * REPLICAS]
     assert run.step.load(path).step == 10
     run.advance(10)
-    return {"resumed": run.result()}
+    return run.result()
 
+
+def killed(world, path, victim, delay_seconds):
+    """Trains from the last checkpoint to the end, unless the process of rank `victim` is killed before."""
+    run = Run(world, hidden=600, accumulate=2, steps=40)
+    done = run.step.load(path).step if Path(path).exists() else 0
+    del run.batches[: done * REPLICAS]
+    world.barrier()
+    timer = threading.Timer(float(delay_seconds), os.kill, (os.getpid(), signal.SIGKILL))
+    if world.rank == int(victim):
+        timer.start()
+    for step in range(done + 4, 41, 4):
+        run.advance(4)
+        run.step.save(path, step=step)
+    timer.cancel()
+    run.digest = hashlib.sha256()
+    return run.result()
+
+
+CALLS = {"saved": saved, "resumed": resumed, "uninterrupted": uninterrupted, "killed": killed}
 
 if __name__ == "__main__":
-    world = oc.World(sys.argv[1])
-    results = {"saved": saved, "resumed": resumed, "uninterrupted": uninterrupted}[sys.argv[2]](world, *sys.argv[3:])
+    world = oc.World("mpi")
+    results = []
+    for call in sys.argv[1:]:
+        name, *arguments = call.split(",")
+        results.append(CALLS[name](world, *arguments))
     print(json.dumps({"rank": world.rank, "results": results}) + "\n", end="", flush=True)
