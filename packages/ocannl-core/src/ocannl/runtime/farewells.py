@@ -48,11 +48,12 @@ class Farewells:
 
         `start` is the value of `time.perf_counter` at the beginning of the wait.
         """
-        now = time.perf_counter()
+        now, waiting = time.perf_counter(), self._transport.rank
         for ended, receiver in self._receivers.items():
-            if rank in (None, ended) and receiver.is_done():
-                if now - max(start, self._ends.setdefault(ended, now)) > self._limit_seconds:
-                    raise ProcessEnded(
-                        f"rank {ended} of {self._transport.size} has ended, but rank {self._transport.rank} waits for it"
-                        "\n  fix  let all processes create and call the same exchanges before they end"
-                    )
+            if rank not in (None, ended) or not receiver.is_done():
+                continue
+            if now - max(start, self._ends.setdefault(ended, now)) > self._limit_seconds:
+                raise ProcessEnded(
+                    f"rank {ended} of {self._transport.size} has ended, but rank {waiting} waits for it"
+                    "\n  fix  let all processes create and call the same exchanges before they end"
+                )
