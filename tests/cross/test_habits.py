@@ -123,6 +123,31 @@ ANSWERED: dict[str, str] = {
     "w.value.numpy()": "t.numpy()", "w.grad.numpy()": "train.grad_update", "x + [1, 2, 3]": "oc.tensor",
     "x + 'a'": "operand", "x + None": "operand", "x @ None": "operand", "loss.forward(x)": "positional",
     "x.shape.foo": "foo", "oc.foo": "foo", "train.foo": "foo",
+    # assignments, iteration and calls
+    "[row for row in x]": "x.numpy()", "sum(x)": "x.numpy()", "1 in x": "oc.eq", "dict(x)": "x.numpy()",
+    "exec('a, b = x')": "x[0]", "exec('x.label = 3')": "with_label", "exec('x.shape = (6,)')": "output=",
+    "exec('x.dims = (6,)')": "output=", "exec('x.value = a')": "ctx[t] = array", "exec('x.T = 3')": "computed",
+    "exec('x.dtype = float')": "astype", "exec('net.params = {}')": "ctx[p]",
+    "ctx(x)": "eval(ctx)", "ctx(net, x)": "eval(ctx)", "oc.float32(3)": "astype(oc.float32)",
+    "oc.int64(x)": "astype(oc.int64)", "ctx.compile(opt)['loss']": "ctx[t]",
+    # tuples and names as arguments
+    "oc.param('w', (3, 4))": "output=[3, 4]", "oc.param((3, 4))": "output=[3, 4]", "oc.param('w', (3,))": "output=[3]",
+    "oc.param('w', (3, 4), dtype='float64')": "output=[3, 4]", "oc.param('w', shape=(3, 4))": "output=[3, 4]",
+    "oc.param('w', shape=[3, 4])": "output=[3, 4]", "oc.placeholder(shape=(2, 3))": "output=[2, 3]",
+    "oc.full(0.0, shape=(3, 4))": "output=[3, 4]", "oc.uniform(shape=(3,))": "output=[3]",
+    "oc.param('w', 'zeros', o=[3])": "oc.kaiming()", "oc.param('w', init='glorot_uniform')": "oc.kaiming()",
+    "oc.cross_entropy(x, ids, reduction='mean')": ".mean()",
+    # attributes of arrays, and names of other modules
+    "x.mT": "x.T", "x.mH": "x.T", "x.H": "x.T", "x.adjoint()": "x.T", "x.real": "real numbers",
+    "x.imag": "real numbers", "x.conj()": "real numbers", "x.stride()": "t.numpy()", "x.strides": "t.numpy()",
+    "x.storage()": "t.numpy()", "x.nbytes": "t.numpy()", "x.itemsize": "t.numpy()", "x.flat": "t.numpy()",
+    "x.layout": "t.numpy()", "x.is_contiguous()": "t.numpy()", "x.base": "t.numpy()", "x.nelement()": "math.prod",
+    "x.element_size()": "nbytes", "x.is_leaf": "operation", "oc.pi": "math.pi", "oc.inf": "math.inf",
+    "oc.nan": "math.nan", "oc.newaxis": "einsum", "oc.inv(x)": "oc.linalg.inv", "oc.svd(x)": "oc.linalg.svd",
+    "oc.solve(x, x)": "oc.linalg.solve", "oc.det(x)": "oc.linalg.det", "oc.Input(shape=(3,))": "oc.placeholder",
+    "oc.config": "oc.settings", "oc.diff(v)": "oc.concat", "oc.tensordot(x, x, axes=1)": "einsum",
+    "oc.custom_vjp(f)": "oc.defop", "oc.custom_gradient": "oc.defop", "oc.set_printoptions()": "np.set_printoptions",
+    "oc.use_deterministic_algorithms(True)": "deterministic", "oc.distributions.Normal(0, 1)": "oc.normal",
     # once raw exceptions
     "oc.conv2d(img, k, padding='SAME')": "padding", "train.sgd(1.0, 0.1)": "loss", "train.adam({})": "loss",
     "train.sgd(loss, 'fast')": "learning rate", "train.sgd(loss, 0.1, momentum='a')": "momentum",
@@ -277,6 +302,19 @@ def test_python_suggests_the_nearest_attribute_among_those_that_exist():
         with pytest.raises(AttributeError) as caught:
             getattr(x, name)
         assert (caught.value.obj, caught.value.name) == (x, name)  # from which Python finds the nearest name in dir(x)
+
+
+def test_values_that_look_like_a_shape():
+    """A tuple of floating-point numbers, a list, and a tuple beside a given row are values."""
+    assert oc.param("w", (3.0, 4.0)).shape.input[0].size == 2
+    assert oc.param("w", [3, 4]).dims == (2,)
+    assert oc.param("w", (3, 4), i=[2], o=[]).dims == (2,)
+    assert oc.param("w", [(1, 2), (3, 4)]).dims == (2, 2)
+    assert oc.tensor((3, 4)).dims == (2,)
+    difference = oc.concat("a^b => b", oc.tensor([1.0, 4.0, 9.0]), a=1) - oc.concat(
+        "b^a => b", oc.tensor([1.0, 4.0, 9.0]), a=1
+    )
+    np.testing.assert_array_equal(difference.numpy(), [3.0, 5.0])
 
 
 def test_error_of_a_function_of_the_user_stays():

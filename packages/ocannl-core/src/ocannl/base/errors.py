@@ -76,8 +76,8 @@ class ArgumentError(CodeError, TypeError):
 
 
 class UnknownName(CodeError, AttributeError):
-    """A name that a module or an object does not have. The end of the message is computed when it is read, since most
-    of these errors come from `hasattr`."""
+    """A name that a module or an object does not have, or that cannot be assigned. The end of the message is computed
+    when it is read, since most of these errors come from `hasattr`."""
 
     def __init__(self, message: str, answer: Callable[[], str] = str) -> None:
         super().__init__(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn, TypeVar
 
@@ -108,6 +109,13 @@ TENSOR: Names = {
     **rows("minimize fit", "write train.fit(ctx, loss, train.adam(loss), batches)"),
     **rows("state_dict save", "write oc.save(path, ctx, t)"),
     "reset_parameters": "write ctx.init(loss) in another context, or with another seed=",
+    **rows("mT mH H adjoint", "write x.T, which swaps the input and output rows;"
+            ' two axes of a row are swapped by oc.einsum("...|a,b => ...|b,a", x)'),
+    **rows("real imag conj angle", "cells are real numbers"),
+    **rows("stride strides storage nbytes itemsize flat layout is_contiguous base",
+            "an expression has no memory; write t.numpy(), whose array has it"),
+    "nelement": "write math.prod(t.dims)", "element_size": "write t.dtype.nbytes",
+    "is_leaf": "write t.operation is None",
 }  # fmt: skip
 
 _SHAPES_FROM_USE = "; a shape that is not given is inferred from use"
@@ -196,6 +204,15 @@ MODULE: Names = {
     **rows("save_model save_weights", "write oc.save(path, ctx, net)"),
     **rows("load_model safetensors", "write oc.load(path, ctx, net), or oc.load_weights(path, net)"),
     "remainder": "write oc.mod, or x % y", "fit": "write train.fit, after `from ocannl import train`",
+    **rows("pi e inf nan", "write math.{}"), "newaxis": 'write oc.einsum("...|a => ...|a,0", x)',
+    **rows("inv svd qr cholesky solve det slogdet pinv eigh lstsq matrix_power", "write oc.linalg.{}"),
+    "Input": "write oc.placeholder(output=[3])", "config": "write oc.settings(...)",
+    "diff": 'write oc.concat("a^b => b", x, a=1) - oc.concat("b^a => b", x, a=1)',
+    "tensordot": 'write oc.einsum("...|i,k; ...|k,j => ...|i,j", x, y)',
+    **rows("custom_vjp custom_jvp custom_gradient", "write oc.defop, which declares an operation with its gradient"),
+    "use_deterministic_algorithms": "results are deterministic",
+    "set_printoptions": "write np.set_printoptions, which formats x.numpy()",
+    "distributions": "write oc.normal, oc.uniform or oc.randint",
 }  # fmt: skip
 
 CONTEXT: Names = {
@@ -225,9 +242,20 @@ NODE: Names = {
     "T": "write t.T, of the tensor", "shape": "write t.shape, of the tensor", "params": "write t.params, of the tensor",
 }  # fmt: skip
 
+_GIVEN_SHAPE = 'give output=[...] where the tensor is built; axes are rearranged by a spec, as in oc.einsum("{}", x)'
+READ_ONLY: Names = {
+    "label": 'write t.with_label("name"), or label="name" where the tensor is built',
+    "value": "write ctx[t] = array for a value, or " + "`t[...] = ...` inside `with oc.cd():`",
+    "dtype": "write t.astype(oc.float64), or dtype= where the tensor is built",
+    **rows("shape dims", _GIVEN_SHAPE.replace("{}", "...|a,b => ...|(a b)")),
+    "params": "the parameters are those of the expression; write ctx[p] = array for the value of a parameter",
+}
+"""What to write instead of an assignment to an attribute."""
+
 _NOT_NEEDED = "it is not needed: routines are compiled and fused, and `prefetch=` computes batches ahead"
 _NO_OUTPUT = "an operation returns its result: write y = ..."
 KEYWORDS: Names = {
+    "reduction": "a loss has a value for each sample: write .mean() or .sum()",
     **rows("dim axis keepdim keepdims dims axes", 'axes are named in a spec, such as x.sum("...|a,b => ...|a")'),
     **rows("out inplace", _NO_OUTPUT), **rows("lr step_size eta", "write learning_rate="),
     **rows("beta1 beta2 beta_1 beta_2 b1 b2", "write betas=(0.9, 0.999)"), "epsilon": "write eps=",
@@ -297,6 +325,11 @@ def with_answers(answers: Names) -> Callable[[type[T]], type[T]]:
             assert not hasattr(kind, name), f"{kind.__name__} has the attribute {name!r}"
             setattr(kind, name, Missing(name, answers))
 
+        for name in dir(kind):
+            attribute = inspect.getattr_static(kind, name)
+            if isinstance(attribute, property) and attribute.fset is None and not name.startswith("_"):
+                setattr(kind, name, attribute.setter(_refusal(kind, name)))
+
         def names(self: object) -> list[str]:
             return [name for name in object.__dir__(self) if name not in answers]
 
@@ -304,6 +337,20 @@ def with_answers(answers: Names) -> Callable[[type[T]], type[T]]:
         return kind
 
     return decorate
+
+
+def _refusal(kind: type, name: str) -> Callable[[object, object], None]:
+    """The setter of an attribute that cannot be assigned."""
+
+    def refuse(owner: object, value: object) -> NoReturn:
+        remedy = READ_ONLY.get(name, "it is computed")
+        try:
+            raise UnknownName(f"{name!r} of a {kind.__name__} cannot be assigned: {remedy}")
+        except AttributeError as error:
+            error.__traceback__ = None  # the frames of the user are added when it is raised again
+            raise
+
+    return refuse
 
 
 def missing(owner: object, name: str, answers: Names) -> AttributeError:

@@ -22,7 +22,14 @@ from ocannl.backend.registry import resolve
 from ocannl.backend.returned_values import device_count, link_program, open_device
 from ocannl.base import config, log, spelling
 from ocannl.base.config import AUTOTUNE, CHECK_NUMBERS, QUEUE, SEED, THREADS
-from ocannl.base.errors import BackendUnavailable, CodeError, MergeBufferError, UninitializedError, Unsupported
+from ocannl.base.errors import (
+    ArgumentError,
+    BackendUnavailable,
+    CodeError,
+    MergeBufferError,
+    UninitializedError,
+    Unsupported,
+)
 from ocannl.base.forks import replace_after_fork
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.assign import Comp, nodes
@@ -134,6 +141,9 @@ class Context:
 
     def __contains__(self, tensor: object) -> bool:
         return self.is_initialized(node_of(tensor))
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise ArgumentError("a context is not called: write t.eval(ctx) for a value, or ctx.run(code)")
 
     # ----------------------------------------------------------------------------------------------- node-level API
 

@@ -16,7 +16,7 @@ import numpy as np
 from ocannl.backend.api import DirectCallable, Entry, SharedInt64
 from ocannl.base import spelling
 from ocannl.base.config import TRACE
-from ocannl.base.errors import BackendError, CodeError, DataError
+from ocannl.base.errors import ArgumentError, BackendError, CodeError, DataError
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.affine import Sym
 from ocannl.ir.tnode import Decision, TNode
@@ -71,6 +71,9 @@ class Routine:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise spelling.missing(self, name, spelling.ROUTINE)
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise ArgumentError("a routine holds no values: call it, and read ctx[t] for a tensor that it computes")
 
     def __call__(self, /, **symbols: Any) -> None:
         values = self._values(symbols) if symbols or self._syms else ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ocannl.base.errors import CodeError, DataError, DtypeError
+from ocannl.base.errors import ArgumentError, CodeError, DataError, DtypeError
 from ocannl.infer.shape import Shape
 from ocannl.infer.spec import KINDS
 from ocannl.ir.precision import Precision
@@ -78,6 +78,8 @@ def rows_of(
         return rows
     if any(row is not None for row in rows.values()):
         raise CodeError("`shape=` gives all rows at once; leave out the others")
+    if isinstance(shape, (list, tuple)):
+        raise ArgumentError(f"`shape=` gives all rows as a text, as in '32|784->128': write output={list(shape)}")
     for kind, row, sizes in rows_of_text(shape):
         if row.var is not None or len(sizes) < len(row.axes):
             raise CodeError(f"`shape=` holds sizes only, as in '32|784->128'; not {shape!r}")

@@ -23,8 +23,6 @@ class Operators(Methods, Generic[Result]):
 
     __slots__ = ()
     __array_ufunc__ = None  # np.float64(2) * t builds a tensor
-    __iter__ = None
-    __contains__ = None
 
     def __add__(self, other: object) -> Result:
         return self._apply("add", self, other)
@@ -145,6 +143,14 @@ class Operators(Methods, Generic[Result]):
 
     def __len__(self) -> NoReturn:
         raise CodeError("a tensor has no length; its sizes are t.dims")
+
+    def __iter__(self) -> NoReturn:
+        fix = "write x[0], x[1], ... along a batch axis, or iterate over x.numpy()"
+        raise ArgumentError(f"an expression is not iterated over: {fix}")
+
+    def __contains__(self, value: object) -> NoReturn:
+        fix = "write oc.eq(x, value).any(), or `value in x.numpy()`"
+        raise ArgumentError(f"an expression has no value before it is run: {fix}")
 
     def __float__(self) -> NoReturn:
         raise CodeError("an expression has no value before it is run; use t.numpy(), or ctx.run and ctx[t]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ocannl.base.errors import CodeError, DtypeError
+from ocannl.base.errors import ArgumentError, CodeError, DtypeError
 from ocannl.infer.explain import refuse
 from ocannl.infer.logic import pointwise
 from ocannl.infer.shape import relate
@@ -105,6 +105,8 @@ def _initial_value(init: object, request: _ParameterRequest) -> _InitialValue:
         return replace(default, contents=RandomInitializer(Distribution(-0.25, 0.25)))
     if is_bool(init):
         raise bool_error()
+    if isinstance(init, str):
+        raise ArgumentError(f"initial values have no names: write oc.kaiming(), oc.normal() or 0.0 instead of {init!r}")
     if is_number(init):
         return replace(default, expression=float(python_number(init)))
     if isinstance(init, Tensor):
@@ -202,6 +204,9 @@ def _exact_value(init: object, request: _ParameterRequest) -> _InitialValue:
     """An initial value with an explicit number for each cell, which fixes the shape too."""
     rows, kind = request.rows, request.kind
     provenance = Provenance(request.name.label, where=request.name.where)
+    if isinstance(init, tuple) and init and all(type(n) is int for n in init) and not any(rows.values()):
+        fix = f"write output={list(init)} for a shape, or {tuple(map(float, init))} for values along an input axis"
+        raise ArgumentError(f"the second argument of oc.param is the initial value, not the shape, {init}: {fix}")
     if is_literal(init):
         array, value_rows = parse_literal(init)
     else:
