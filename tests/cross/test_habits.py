@@ -128,8 +128,7 @@ ANSWERED: dict[str, str] = {
     "exec('a, b = x')": "x[0]", "exec('x.label = 3')": "with_label", "exec('x.shape = (6,)')": "output=",
     "exec('x.dims = (6,)')": "output=", "exec('x.value = a')": "ctx[t] = array", "exec('x.T = 3')": "computed",
     "exec('x.dtype = float')": "astype", "exec('net.params = {}')": "ctx[p]",
-    "ctx(x)": "eval(ctx)", "ctx(net, x)": "eval(ctx)", "oc.float32(3)": "astype(oc.float32)",
-    "oc.int64(x)": "astype(oc.int64)", "ctx.compile(opt)['loss']": "ctx[t]",
+    "ctx(x)": "eval(ctx)", "ctx(net, x)": "eval(ctx)", "ctx.compile(opt)['loss']": "ctx[t]",
     # tuples and names as arguments
     "oc.param('w', (3, 4))": "output=[3, 4]", "oc.param((3, 4))": "output=[3, 4]", "oc.param('w', (3,))": "output=[3]",
     "oc.param('w', (3, 4), dtype='float64')": "output=[3, 4]", "oc.param('w', shape=(3, 4))": "output=[3, 4]",

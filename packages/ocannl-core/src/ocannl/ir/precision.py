@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
-from typing import NoReturn
 
 import ml_dtypes
 import numpy as np
 
-from ocannl.base.errors import ArgumentError, DtypeError
+from ocannl.base.errors import DtypeError
 
 
 class Family(Enum):
@@ -35,9 +34,6 @@ class Precision:
         self.numpy: np.dtype = np.dtype(numpy)
         self.nbytes = self.numpy.itemsize
         self._hash = hash(self.numpy)  # since they compare equal
-
-    def __call__(self, *_: object) -> NoReturn:
-        raise ArgumentError(f"a type is not called: write x.astype(oc.{self.name}), or dtype=oc.{self.name}")
 
     @property
     def is_float(self) -> bool:
