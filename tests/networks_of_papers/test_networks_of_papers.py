@@ -29,6 +29,7 @@ from . import (  # noqa: F401
     language,
     memory,
     mixer,
+    modules,
     rendering,
     residual,
     text,
