@@ -13,8 +13,13 @@ import ocannl as oc
 from ocannl import train
 from ocannl.cli.replay import failures_of
 from ocannl.ir.affine import Sym
-from ocannl.ir.loops import Comment, Ref
-from ocannl.opt.idioms import merge_gather_initialization, precompute_indices, widen_scatter_accumulators
+from ocannl.ir.loops import Buf, Comment, Ref
+from ocannl.opt.idioms import (
+    frequent_cells,
+    merge_gather_initialization,
+    precompute_indices,
+    widen_scatter_accumulators,
+)
 from ocannl.opt.parallel import distribute_sequential_loops
 from ocannl.opt.schedule.loop_generation import blocking, panels, tiled_loops
 from ocannl.opt.simplify import split_live_ranges
@@ -65,6 +70,21 @@ def recurrence(random: np.random.Generator) -> Case:
     return _step((oc.scan(step, oc.full(0.0, b=[4], o=[7]), xs)[1] ** 2).mean())
 
 
+def _segments(random: np.random.Generator, count: int, width: int) -> Case:
+    """Sums of a few long segments among many short ones."""
+    ids = np.where(np.arange(3000) % 2, 7, random.integers(0, count, 3000)).astype("int32")
+    y = oc.segment_sum(oc.tensor(random.normal(size=(3000, width)).astype("float32")), oc.tensor(ids), count)
+    return y.forward, [y]
+
+
+def segments(random: np.random.Generator) -> Case:
+    return _segments(random, 5000, 3)
+
+
+def sketched_segments(random: np.random.Generator) -> Case:
+    return _segments(random, 70_000, 2)
+
+
 @dataclass(frozen=True)
 class Fault:
     """A function of a pass that computes something else."""
@@ -86,6 +106,11 @@ def _shortened(sym: Sym) -> Sym:
 
 def _smaller(local_buffer: Callable[..., Any]) -> Callable[..., Any]:
     return lambda name, kind, shape: local_buffer(name, kind, (max(1, shape[0] - 1), *shape[1:]))
+
+
+def _with_smaller_buckets(buckets: Buf, *rest: Any) -> tuple[Any, ...]:
+    """The table of a sketch that is shorter than its references."""
+    return (replace(buckets, shape=(buckets.shape[0] - 1,)), *rest)
 
 
 def _failing(*arguments: Any) -> Any:
@@ -119,6 +144,30 @@ FAULTS = {
     "terms of a scatter are not converted": Fault(
         "widen_scatter_accumulators", small_table, widen_scatter_accumulators, "_widened",
         lambda widened: lambda update, wide: replace(update, ref=Ref(wide, update.ref.indices)),
+    ),
+    "terms are counted without initial counts": Fault(
+        "widen_scatter_accumulators", segments, frequent_cells._Builder, "filled",
+        lambda filled: lambda builder, buf, *rest: (
+            Comment("nothing") if buf is builder.counts else filled(builder, buf, *rest)
+        ),
+    ),
+    "there are more slots than accumulators": Fault(
+        "widen_scatter_accumulators", segments, frequent_cells._Builder, "slot_symbol",
+        lambda symbol: lambda *arguments: Sym((sym := symbol(*arguments)).name, sym.lo, sym.hi + 1, sym.kind),
+    ),
+    "ranks of terms are read elsewhere": Fault(
+        "widen_scatter_accumulators", segments, frequent_cells._Builder, "rank",
+        lambda rank: property(lambda builder: _shifted(rank.fget(builder), 0)),
+    ),
+    "hashes exceed the buckets": Fault(
+        "widen_scatter_accumulators", sketched_segments, frequent_cells._Builder, "sketch",
+        lambda sketch: lambda builder: _with_smaller_buckets(*sketch(builder)),
+    ),
+    "the rows of slots are not initialized": Fault(
+        "widen_scatter_accumulators", sketched_segments, frequent_cells._Builder, "filled",
+        lambda filled: lambda builder, buf, *rest: (
+            Comment("nothing") if buf is builder.rows else filled(builder, buf, *rest)
+        ),
     ),
     "arrays of steps are too short": Fault(
         "distribute_sequential_loops", recurrence, distribute_sequential_loops, "_expand",
