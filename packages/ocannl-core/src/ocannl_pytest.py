@@ -1,7 +1,8 @@
 """Pytest plugin of ocannl: the options of the conformance kit, its report header, and known failures.
 
 Pytest imports this module in every session of an environment in which ocannl-core is installed, so it stands beside the
-package `ocannl` and imports it only if `--ocannl-backend` is given.
+package `ocannl` and imports it only if `--ocannl-backend` is given. With `--ocannl-transport`, only the transport is
+tested, and without, none is.
 
 A file of known failures has a line per entry: a test or, with `*`, a pattern, and the reason of the failure.
 
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 
 BACKEND = "--ocannl-backend"
+TRANSPORT = "--ocannl-transport"
 KNOWN_FAILURES = "--ocannl-known-failures"
 
 pytest.register_assert_rewrite("ocannl.testing.kit")
@@ -27,6 +29,7 @@ pytest.register_assert_rewrite("ocannl.testing.kit")
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ocannl", "conformance of ocannl backends")
     group.addoption(BACKEND, metavar="NAME", help="the backend that the conformance kit tests")
+    group.addoption(TRANSPORT, metavar="NAME", help="the transport that the conformance kit tests instead of a backend")
     group.addoption(KNOWN_FAILURES, metavar="FILE", type=Path, help="lines `test  # reason`: these must fail")
 
 
@@ -37,6 +40,13 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     from ocannl.testing.report_header import describe_backend
 
     return describe_backend(name)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if collection_path.parent != Path(__file__).parent / "ocannl" / "testing" or collection_path.suffix != ".py":
+        return None
+    is_of_transports = collection_path.name == "test_communication.py"
+    return True if is_of_transports != (config.getoption(TRANSPORT) is not None) else None
 
 
 # ------------------------------------------------------------------------------------------------------ known failures

@@ -28,9 +28,9 @@ from ocannl.runtime.slabs import pack
 from ocannl.runtime.world import World
 from ocannl.train.reduction_tree import reduction_tree
 from ocannl.transport.api import Bytes, PersistentRequest
+from ocannl.transport.single_process import ALIGNMENT_BYTES, aligned_zeros
 
 Array = np.ndarray[Any, Any]
-ALIGNMENT_BYTES = 64
 MAX_GATHERED_BYTES = 1 << 14  # of all slabs, for which latency matters more than bandwidth
 BLOCK_BYTES = 1 << 17  # of cells that are summed at a time, in a private cache
 
@@ -80,7 +80,7 @@ class ProcessReduction:
         size = self._layout.size_bytes * len(contexts)
         self._is_gathered = size * world.size <= MAX_GATHERED_BYTES
         self._is_shared = shares_memory and not self._is_gathered
-        memory = world.transport.window([size] * world.size) if self._is_shared else [_aligned_zeros(size)]
+        memory = world.transport.window([size] * world.size) if self._is_shared else [aligned_zeros(size)]
         self._slabs = [slab for part in memory for slab in np.split(part, len(contexts))]
         self._local_slabs = self._slabs[self._first :][: len(contexts)] if self._is_shared else self._slabs
         self._is_adopted = [
@@ -195,9 +195,3 @@ class ProcessReduction:
                 request = transport.receiver(self._received, sending, tag)
             steps.append((target, source, request))
         return steps
-
-
-def _aligned_zeros(size_bytes: int) -> Bytes:
-    memory = np.zeros(size_bytes + ALIGNMENT_BYTES, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT_BYTES
-    return memory[start : start + size_bytes]

@@ -12,6 +12,7 @@ from ocannl.transport.api import API_VERSION, Bytes, PersistentRequest, Transpor
 from ocannl.transport.hookspecs import hookimpl
 
 NAME = "single"
+ALIGNMENT_BYTES = 64
 DESCRIPTION = "one process, without communication"
 
 
@@ -37,7 +38,7 @@ class SingleProcess:
     hosts = (0,)
 
     def window(self, sizes_bytes: Sequence[int]) -> list[Bytes]:
-        return [np.zeros(size, np.uint8) for size in sizes_bytes]
+        return [aligned_zeros(size) for size in sizes_bytes]
 
     def sender(self, memory: Bytes, target: int, tag: int) -> NoReturn:
         raise ValueError(f"a single process has no rank {target}")
@@ -53,6 +54,13 @@ class SingleProcess:
 
     def close(self) -> None:
         pass
+
+
+def aligned_zeros(size_bytes: int) -> Bytes:
+    """Memory of this process, aligned as that of windows."""
+    memory = np.zeros(size_bytes + ALIGNMENT_BYTES, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT_BYTES
+    return memory[start : start + size_bytes]
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""The conformance kit: test classes for the requirements on backends.
+"""The conformance kit: test classes for the requirements on backends and transports.
 
     pytest --pyargs ocannl.testing --ocannl-backend=NAME
 
@@ -7,10 +7,13 @@ or, in a test file of the plugin, area by area:
     class TestOperations(kit.Operations):
         backend = "mine"
 
+Transports are tested in several processes, by `--ocannl-transport=NAME` or by `Communication`.
+
 Capabilities that a backend claims must work; programs that need others must raise `Unsupported`, naming the capability.
 """
 
 from ocannl.testing.kit.casts import Casts
+from ocannl.testing.kit.communication import Communication
 from ocannl.testing.kit.contexts import Concurrency, Transfers
 from ocannl.testing.kit.declaration import Declaration
 from ocannl.testing.kit.layouts import Layouts
@@ -24,6 +27,7 @@ from ocannl.testing.kit.queues import Queues
 __all__ = [
     "Blobs",
     "Casts",
+    "Communication",
     "Concurrency",
     "Declaration",
     "Layouts",
