@@ -29,6 +29,7 @@ BUDGET = {  # identifiers with a filler, in 1000; a budget may only fall
     "ocannl-backend-example": 0.0,
     "ocannl-backend-llvm": 0.4,
     "ocannl-backend-triton": 0.55,
+    "ocannl-explorer": 0.0,
     "ocannl-export": 0.0,
     "ocannl-onnx": 0.0,
     "ocannl-transport-mpi": 0.0,

@@ -17,7 +17,7 @@ COMMANDS = "ocannl.commands"
 READERS = "ocannl.readers"
 """Group of functions from a file to the outputs of the model in it; their names are suffixes of files."""
 
-DISTRIBUTIONS = {"export": "ocannl-export", "onnx": "ocannl-onnx"}
+DISTRIBUTIONS = {"explore": "ocannl-explorer", "export": "ocannl-export", "onnx": "ocannl-onnx"}
 """Distributions of the extensions of this project, so that the error for a missing one can name it."""
 
 PACKAGES = frozenset({"ocannl", *(name.replace("-", "_") for name in DISTRIBUTIONS.values())})

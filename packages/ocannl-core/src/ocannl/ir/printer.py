@@ -193,24 +193,32 @@ def format_stmt(stmt: Stmt) -> str:
 
 def print_proc(proc: Proc, origins: bool = False) -> str:
     """Prints the whole program. With `origins`, comments name the tensor and source line of each nest."""
-    header = f"proc {proc.name}"
-    if proc.syms:
-        header += f"({', '.join(f'{s.name} in {s.lo}..{s.hi + 1}' for s in proc.syms)})"
-    out = [header]
-    if proc.bufs:
-        name_width = max(len(b.name) for b in proc.bufs)
-        type_width = max(len(buf_type(b)) for b in proc.bufs)
-    for buf in proc.bufs:
-        where = f" at {buf.offset}" if buf.offset is not None else ""
-        placement = f"{buf.access.value}" if buf.space is MemorySpace.GLOBAL else f"{buf.space.value}{where}"
-        out.append(f"  {buf.name:<{name_width}} : {buf_type(buf):<{type_width}}  {placement}")
+    out = []
     last: Origin | None = None
-    for text, origin in _lines(proc.body, 1):
-        if origins and origin is not None and origin != last and (origin.label or origin.where):
+    for text, origin in proc_lines(proc):
+        is_statement = text.startswith(" ") and len(out) > len(proc.bufs)
+        if origins and is_statement and origin is not None and origin != last and (origin.label or origin.where):
             text = f"{text:<60}  # {origin.label}{'  ' + origin.where if origin.where else ''}"
             last = origin
         out.append(text)
     return "\n".join(out) + "\n"
+
+
+def proc_lines(proc: Proc) -> Iterator[tuple[str, Origin | None]]:
+    """Yields the lines of the printed program: a header, a line for each array, and the statements. The second value is
+    the origin of an array's node or of a statement, None for lines without one."""
+    header = f"proc {proc.name}"
+    if proc.syms:
+        header += f"({', '.join(f'{s.name} in {s.lo}..{s.hi + 1}' for s in proc.syms)})"
+    yield header, None
+    name_width = max((len(buf.name) for buf in proc.bufs), default=0)
+    type_width = max((len(buf_type(buf)) for buf in proc.bufs), default=0)
+    for buf in proc.bufs:
+        where = f" at {buf.offset}" if buf.offset is not None else ""
+        placement = f"{buf.access.value}" if buf.space is MemorySpace.GLOBAL else f"{buf.space.value}{where}"
+        origin = None if buf.node is None else Origin(buf.node.label, buf.node.where)
+        yield f"  {buf.name:<{name_width}} : {buf_type(buf):<{type_width}}  {placement}", origin
+    yield from _lines(proc.body, 1)
 
 
 # --- Comp ------------------------------------------------------------------------------------------------------------

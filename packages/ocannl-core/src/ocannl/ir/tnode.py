@@ -69,12 +69,13 @@ class Decision:
 class TNode:
     """A tensor node, compared by identity. Dims and precision are fixed when code is generated; `requested` is a user's
     permanent choice of placement, `last_decision` that of the latest routine that mentions the node; `path` is the path
-    of a parameter or state with its blocks, its label if None. Checked runs raise `violation`, if there is one, when a
+    of a parameter or state with its blocks, its label if None; `tensor` is a weak reference to the tensor of the
+    expression, whose shape has reasons. Checked runs raise `violation`, if there is one, when a
     cell of the node is not 0."""
 
     __slots__ = (
         "__weakref__", "_compute_dims", "_compute_precision", "_dims", "_label", "_precision", "contents",
-        "gradient_of", "id", "last_decision", "path", "requested", "role", "violation", "where",
+        "gradient_of", "id", "last_decision", "path", "requested", "role", "tensor", "violation", "where",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +98,7 @@ class TNode:
         self.last_decision: Decision | None = None
         self.violation: Callable[[], str] | None = None
         self.path: str | None = None
+        self.tensor: Callable[[], object] | None = None
         self._label = label
         self._compute_dims = dims
         self._compute_precision = precision

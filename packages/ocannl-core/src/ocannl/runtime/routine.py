@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 import numpy as np
 
 from ocannl.backend.api import DirectCallable, Entry, SharedInt64
-from ocannl.base import spelling
+from ocannl.base import extensions, spelling
 from ocannl.base.config import TRACE
 from ocannl.base.errors import ArgumentError, BackendError, CodeError, DataError
 from ocannl.base.traceback_filtering import public_class
@@ -174,6 +174,12 @@ class Routine:
         """Measures the time and memory traffic of each loop nest, or part of one, over a number of calls. All arrays
         are restored afterwards."""
         return profile(self._context, self._program, calls, self._values(symbols))
+
+    def explore(self, path: str | PathLike[str], *, profile: Profile | None = None) -> Path:
+        """Writes a page of HTML that shows the routine from its Python source to the generated code, with the times of
+        a profile. Needs the distribution ocannl-explorer."""
+        page: Path = extensions.load("explore")(self, path, profile=profile)  # type: ignore[misc]
+        return page
 
     def __repr__(self) -> str:
         symbols = ", ".join(f"{s.name} in {s.lo}..{s.hi + 1}" for s in self._syms.values())

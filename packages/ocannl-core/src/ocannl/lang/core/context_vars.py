@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 
 from ocannl.base import extensions
 from ocannl.base.errors import CodeError
+from ocannl.base.source_positions import source_position
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.tnode import next_id
 from ocannl.lang.core.variable_names import bound_name
@@ -130,8 +131,8 @@ def _cached_site(frame: FrameType) -> CallSite:
     key = id(code), frame.f_lasti, is_named
     cached = _site_cache.get(key)
     if cached is None or cached[0] is not code:
-        file = code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-        position = CallSite(f"{file}:{frame.f_lineno}", bound_name(code, frame.f_lasti) if is_named else "")
+        where = source_position(code.co_filename, frame.f_lineno)
+        position = CallSite(where, bound_name(code, frame.f_lasti) if is_named else "")
         if len(_site_cache) >= MAX_CACHED_SITES:
             _site_cache.clear()
         cached = _site_cache[key] = code, position

@@ -6,6 +6,7 @@ runs.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -102,6 +103,8 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
         self._projections: Projections | None = None
         self._shape: Shape | None = None
         self._emit = emit
+        if node.tensor is None:
+            node.tensor = weakref.ref(self)
         active = recorder.get()
         if application is not None and active is not None:
             active.note(self)

@@ -1,0 +1,139 @@
+"""Provenance: the tensor and the source line behind every line of a printed program.
+
+Passes copy the origin of a statement to what they derive from it, but create some statements without one: loops over
+tiles, accumulators, copies into packed arrays. These have the origin of the nest they belong to:
+
+    for b0 in 0..6:                    loss = ...   model.py:9    of its first statement that has an origin
+      local acc: f32[4,16]                                        of the line above
+      acc[b1, c] = 0                                              of the line above
+      loss[b0] += acc[b1, c]           loss = ...   model.py:9
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ocannl.ir.assign import NOWHERE, Origin
+from ocannl.ir.loops import Buf, Comment, For, Load, Prefetch, Proc, ReadClock, Stmt, Store, Update
+from ocannl.ir.printer import proc_lines
+from ocannl.ir.walk import walk
+
+Lines = list[tuple[str, Origin | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramLine:
+    """A line of a printed program. Its origin is `NOWHERE` only if no statement of the program has an origin."""
+
+    text: str
+    origin: Origin
+
+
+def program_lines(proc: Proc) -> tuple[ProgramLine, ...]:
+    """Returns the lines of `print_proc(proc)` with their origins. The header has the origin of the first statement."""
+    lines = list(proc_lines(proc))
+    head, statements = lines[: 1 + len(proc.bufs)], lines[1 + len(proc.bufs) :]
+    nests = _nests(statements)
+    resolved = [_resolve_nest(nest) for nest in nests]
+    _resolve_copies(proc.body, resolved)
+    _resolve_neighbours(resolved)
+    body = [
+        ProgramLine(text, origin or NOWHERE)
+        for nest, origins in zip(nests, resolved, strict=True)
+        for (text, _), origin in zip(nest, origins, strict=True)
+    ]
+    first = next((line.origin for line in body), NOWHERE)
+    return (*(ProgramLine(text, origin if _is_known(origin) else first) for text, origin in head), *body)  # type: ignore[arg-type]
+
+
+def _is_known(origin: Origin | None) -> bool:
+    return origin is not None and bool(origin.where)
+
+
+def _depth(text: str) -> int:
+    return len(text) - len(text.lstrip(" "))
+
+
+def _nests(lines: Lines) -> list[Lines]:
+    """Partitions lines into the statements of the outermost level, with the lines below each; `else` continues its
+    conditional."""
+    nests: list[Lines] = []
+    for line in lines:
+        if not nests or (_depth(line[0]) == 2 and line[0].strip() != "else:"):
+            nests.append([])
+        nests[-1].append(line)
+    return nests
+
+
+def _resolve_nest(nest: Lines) -> list[Origin | None]:
+    """Resolves the origins of lines by those below, then by those above."""
+    origins = [origin if _is_known(origin) else None for _, origin in nest]
+    depths = [_depth(text) for text, _ in nest]
+    nearest: Origin | None = None  # of the lines that follow
+    lowest = 0  # depth of the lines from the current one to the nearest with an origin
+    for n, depth in reversed(list(enumerate(depths))):
+        if origins[n] is None and lowest > depth:
+            origins[n] = nearest
+        lowest = min(lowest, depth)
+        if origins[n] is not None:
+            nearest, lowest = origins[n], depth
+    above: list[int] = []  # the lines that enclose the current one
+    for n, depth in enumerate(depths):
+        while above and depths[above[-1]] >= depth:
+            above.pop()
+        if origins[n] is None and above:
+            origins[n] = origins[above[-1]]
+        above.append(n)
+    return origins
+
+
+def _resolve_copies(body: Sequence[Stmt], resolved: list[list[Origin | None]]) -> None:
+    """Gives nests without an origin the origin of the first later nest that reads what they write."""
+    reads, writes = zip(*map(_accesses, body), strict=True) if body else ((), ())
+    for n in reversed(range(len(body))):
+        if resolved[n][0] is None and not isinstance(body[n], Comment):
+            readers = (m for m in range(n + 1, len(body)) if reads[m] & writes[n] and resolved[m][0])
+            resolved[n] = [resolved[reader][0] for reader in readers][:1] * len(resolved[n]) or resolved[n]
+
+
+def _resolve_neighbours(resolved: list[list[Origin | None]]) -> None:
+    """Gives the remaining lines, such as headings, the origin of the next nest, or else of the previous one."""
+    for order in (range(len(resolved) - 2, -1, -1), range(1, len(resolved))):
+        for n in order:
+            neighbour = resolved[n + 1 if order.step < 0 else n - 1][0]
+            resolved[n] = [origin or neighbour for origin in resolved[n]]
+
+
+def _accesses(stmt: Stmt) -> tuple[set[Buf], set[Buf]]:
+    """Returns the arrays that a statement reads and those that it writes."""
+    read: set[Buf] = set()
+    written: set[Buf] = set()
+    for node in walk((stmt,)):
+        match node:
+            case Load(ref) | Prefetch(ref):
+                read.add(ref.buf)
+            case Store(ref) | ReadClock(ref):
+                written.add(ref.buf)
+            case Update(ref):
+                read.add(ref.buf)
+                written.add(ref.buf)
+            case _:
+                pass
+    return read, written
+
+
+def nest_origins(body: Sequence[Stmt]) -> tuple[Origin, ...]:
+    """The distinct origins of the statements of a nest, in order."""
+    origins = (node.origin for node in walk(tuple(body)) if isinstance(node, For | Store | Update))
+    return tuple(dict.fromkeys(origin for origin in origins if _is_known(origin)))
+
+
+def buffer_lifetimes(proc: Proc) -> dict[Buf, tuple[int, int]]:
+    """The first and the last statement of the outermost level that access each array."""
+    lifetimes: dict[Buf, tuple[int, int]] = {}
+    for n, stmt in enumerate(proc.body):
+        read, written = _accesses(stmt)
+        for buf in read | written:
+            lifetimes[buf] = lifetimes.get(buf, (n, n))[0], n
+    return {buf: lifetimes[buf] for buf in proc.bufs if buf in lifetimes}

@@ -1,0 +1,146 @@
+"""What a page shows of a routine, as data for its script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pygments.lexer import Lexer
+from pygments.lexers import CLexer, LlvmLexer, PythonLexer
+
+from ocannl.ir.assign import Origin
+from ocannl.ir.loops import MemorySpace, Proc
+from ocannl.ir.printer import print_comp, short_name
+from ocannl.ir.provenance import ProgramLine, buffer_lifetimes, nest_origins, program_lines
+from ocannl.ir.tnode import TNode
+from ocannl.runtime.nest_programs import partition
+from ocannl.runtime.profile import Profile
+from ocannl.runtime.program import Program
+from ocannl.runtime.routine import Routine
+from ocannl.runtime.routine_parts import parts_of
+from ocannl_explorer.generated_code import function_origins, line_origins
+from ocannl_explorer.origins import Origins
+from ocannl_explorer.source_files import SourceFiles, highlighted
+
+Json = dict[str, Any]
+LEXERS: dict[str, type[Lexer]] = {".c": CLexer, ".ll": LlvmLexer, ".py": PythonLexer}
+
+
+def contents(routine: Routine, profile: Profile | None) -> Json:
+    """Collects all columns of the page. Keys are documented beside the functions that compute them."""
+    files = SourceFiles()
+    origins = Origins(files)
+    programs = [part for part in parts_of(routine.program) if isinstance(part, Program)]
+    stages: dict[str, list[ProgramLine]] = {}
+    procs = [_rebuild(program, stages) for program in programs]
+    texts: dict[str, int] = {}
+    data: Json = {
+        "routine": routine.name,
+        "backend": routine.context.backend.name,
+        "assignments": print_comp(routine.program.comp).splitlines(),
+        "stages": _stages(stages, texts, origins),
+        "texts": list(texts),
+        "generated": _generated(routine, procs, origins),
+        "tensors": [_tensor(node, routine, origins) for node in routine.placements],
+        "arena": _arena(procs, origins),
+        "profile": None if profile is None else _profile(profile, procs, routine, origins),
+    }
+    data["origins"] = origins.table()
+    data["files"] = files.table()
+    return data
+
+
+def _rebuild(program: Program, stages: dict[str, list[ProgramLine]]) -> Proc:
+    cached: dict[int, tuple[Proc, Sequence[ProgramLine]]] = {}  # a pass without effect returns the same program
+
+    def add(name: str, proc: Proc) -> None:
+        if id(proc) not in cached:
+            cached[id(proc)] = proc, program_lines(proc)
+        stages.setdefault(name, []).extend(cached[id(proc)][1])
+
+    return program.rebuild(add)
+
+
+def _stages(stages: dict[str, list[ProgramLine]], texts: dict[str, int], origins: Origins) -> list[Json]:
+    """The program after each pass: `lines` index `texts`, `origins` the table of origins."""
+    return [
+        {
+            "name": name,
+            "lines": [texts.setdefault(line.text, len(texts)) for line in lines],
+            "origins": [origins.number(line.origin) for line in lines],
+        }
+        for name, lines in stages.items()
+    ]
+
+
+def _generated(routine: Routine, procs: Sequence[Proc], origins: Origins) -> Json:
+    """The generated text: `lines` in HTML, and for each line the `origins` of its function."""
+    suffix = getattr(routine.context.backend, "source_suffix", "")
+    lines = routine.source().splitlines()
+    lexer = LEXERS.get(suffix)
+    sets: dict[tuple[int, ...], int] = {}
+    numbers = [
+        sets.setdefault(tuple(origins.number(origin) for origin in found), len(sets))
+        for found in line_origins(lines, function_origins(procs))
+    ]
+    marked = highlighted(lines, lexer(stripnl=False, ensurenl=False)) if lexer else highlighted(lines, _plain())
+    return {"suffix": suffix, "lines": marked, "sets": list(sets), "origins": numbers}
+
+
+def _plain() -> Lexer:
+    from pygments.lexers.special import TextLexer
+
+    return TextLexer(stripnl=False, ensurenl=False)
+
+
+def _tensor(node: TNode, routine: Routine, origins: Origins) -> Json:
+    decision = routine.placements[node]
+    tensor = None if node.tensor is None else node.tensor()
+    shape = getattr(tensor, "shape", None)
+    return {
+        "label": node.path or node.label,
+        "shape": str(shape) if shape is not None else ",".join(map(str, node.dims)),
+        "precision": short_name(node.precision),
+        "placement": decision.placement.value,
+        "pass": decision.author,
+        "origin": origins.number(Origin(node.label, node.where)),
+        "reasons": "" if shape is None or node.gradient_of is not None else str(shape.explain()),
+    }
+
+
+def _arena(procs: Sequence[Proc], origins: Origins) -> list[Json]:
+    """For each program with an arena: its size, and the blocks with the range of statements in which they live."""
+    arenas = []
+    for proc in procs:
+        blocks = [
+            {
+                "name": buf.name, "offset": buf.offset, "bytes": buf.nbytes, "first": first, "last": last,
+                "origin": origins.number(Origin(buf.node.label, buf.node.where) if buf.node else Origin(buf.name)),
+            }
+            for buf, (first, last) in buffer_lifetimes(proc).items()
+            if buf.space is MemorySpace.ARENA and buf.offset is not None
+        ]  # fmt: skip
+        if blocks:
+            arenas.append({"program": proc.name, "bytes": proc.arena, "statements": len(proc.body), "blocks": blocks})
+    return arenas
+
+
+def _profile(profile: Profile, procs: Sequence[Proc], routine: Routine, origins: Origins) -> Json:
+    """The rows of a profile, with the origins of their nests."""
+    stamps = routine.context.backend.capabilities.timestamps
+    members = [member for proc in procs for nest in partition(proc, stamps) for member in nest.members]
+    found: Iterable[tuple[Origin, ...]] = [nest_origins(member.body) for member in members]
+    by_name: dict[tuple[str, str], list[tuple[Origin, ...]]] = {}
+    for member, nest in zip(members, found, strict=True):
+        by_name.setdefault((member.name, member.heading), []).append(nest)
+    rows = []
+    for row in profile.rows:
+        nests = by_name.get((row.name, row.heading), [])
+        rows.append(
+            {
+                "name": row.name, "heading": row.heading, "us": row.median_ns / 1e3,
+                "read": row.read_bytes, "written": row.written_bytes,
+                "origins": [origins.number(origin) for origin in (nests.pop(0) if nests else ())],
+            }
+        )  # fmt: skip
+    return {"calls": profile.calls, "us": profile.call_ns / 1e3, "rows": rows}

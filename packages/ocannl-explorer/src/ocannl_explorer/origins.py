@@ -1,0 +1,27 @@
+"""Origins, numbered: the tensor and source line that link the columns of the page."""
+
+from __future__ import annotations
+
+from ocannl.base.source_positions import path_of
+from ocannl.ir.assign import Origin
+from ocannl_explorer.source_files import SourceFiles
+
+
+class Origins:
+    """Numbers origins in the order of their first use."""
+
+    def __init__(self, files: SourceFiles) -> None:
+        self._files = files
+        self._numbers: dict[Origin, int] = {}
+
+    def number(self, origin: Origin) -> int:
+        return self._numbers.setdefault(origin, len(self._numbers))
+
+    def table(self) -> list[tuple[str, str, int, int]]:
+        """For each origin: the label, the position, the number of its file (-1 if there is none), and the line."""
+        rows = []
+        for origin in self._numbers:
+            path, line = path_of(origin.where), int(origin.where.rpartition(":")[2] or 0)
+            file = -1 if path is None else self._files.number(path)
+            rows.append((origin.label, origin.where, file, line))
+        return rows

@@ -1,0 +1,210 @@
+"""Pages of the explorer: their data, their errors, and their behavior in Chromium."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl import train
+
+pytest.importorskip("ocannl_explorer")
+BACKENDS = [row.name for row in oc.backends() if row.usable and row.name in ("llvm", "c", "numpy")]
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def training_step(backend: str) -> Any:
+    x, t = oc.placeholder("x", b=[32], o=[100]), oc.placeholder("t", b=[32], o=[10])
+    hidden = oc.relu(oc.param("w1", o=[64]) @ x)
+    loss = ((oc.param("w2", o=[10]) @ hidden - t) ** 2).mean().with_label("loss")
+    ctx = oc.Context(backend)
+    ctx.init(loss)
+    ctx[x], ctx[t] = np.ones((32, 100), "float32"), np.zeros((32, 10), "float32")
+    return ctx.compile(oc.seq(train.grad_update(loss), train.sgd(loss, 0.1)), name="step")
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    packed = re.search(r'id="data">([^<]*)<', page.read_text(encoding="utf-8"))
+    assert packed is not None
+    return json.loads(gzip.decompress(base64.b64decode(packed[1])))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_all_columns_lead_to_the_source(backend: str, tmp_path: Path) -> None:
+    step = training_step(backend)
+    page = step.explore(tmp_path / "pages" / "step.html", profile=step.profile(2))
+    data = data_of(page)
+    origins = data["origins"]
+    (name, lines) = data["files"][0]
+    assert name == Path(__file__).name and len(data["files"]) == 1
+    assert "Pages of the explorer" in lines[0] and len(lines) == len(Path(__file__).read_text().splitlines())
+    stages = data["stages"]
+    assert [stage["name"] for stage in stages] == list(step.stages())
+    for stage, text in zip(stages, step.stages().values(), strict=True):
+        assert "".join(f"{data['texts'][n]}\n" for n in stage["lines"]) == text
+        assert all(origins[n][2] == 0 for n in stage["origins"])
+    shown = {origins[n][3] for n in stages[-1]["origins"]}
+    for row in data["profile"]["rows"]:
+        assert row["origins"] and {origins[n][3] for n in row["origins"]} <= shown
+    assert {row["label"] for row in data["tensors"]} >= {"x", "t", "w1", "w2", "loss"}
+    (weight,) = [row for row in data["tensors"] if row["label"] == "w1"]
+    assert weight["shape"] == "100->64" and "output axis 1 of x is given" in weight["reasons"]
+    linked = {origins[n][3] for group in data["generated"]["sets"] for n in group}
+    assert backend == "numpy" or linked == shown
+    assert len(data["generated"]["lines"]) == len(step.source().splitlines())
+
+
+def test_the_page_loads_nothing(tmp_path: Path) -> None:
+    text = training_step("numpy").explore(tmp_path / "step.html").read_text(encoding="utf-8")
+    markup = text.replace("http://www.w3.org/2000/svg", "")  # the name of a namespace
+    assert not re.search(r"https?://|\ssrc=|@import|url\(|<link", markup)
+    assert "default-src 'none'" in text
+
+
+def test_names_are_escaped(tmp_path: Path) -> None:
+    hostile = "</script><img src=x>"
+    ctx = oc.Context("numpy")
+    x = oc.placeholder(hostile, o=[3])
+    routine = ctx.compile((x * 2).with_label("<b>").forward, name="step")
+    text = routine.explore(tmp_path / "step.html").read_text(encoding="utf-8")
+    assert hostile not in text and text.count("</script>") == 2
+    assert hostile in {row["label"] for row in data_of(tmp_path / "step.html")["tensors"]}
+
+
+def test_errors(tmp_path: Path) -> None:
+    step = training_step("numpy")
+    with pytest.raises(oc.ArgumentError, match=r"a routine is explored, the result of `ctx.compile\(code\)`, not 3"):
+        oc.explore(3, tmp_path / "a.html")
+    with pytest.raises(oc.ArgumentError, match="a path is a string or `pathlib.Path`, not 3"):
+        step.explore(3)
+    with pytest.raises(oc.ArgumentError, match=r"`profile` is a result of `routine.profile\(\)`, not 3"):
+        step.explore(tmp_path / "a.html", profile=3)
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "file" / "a.html", tmp_path / "\0"):
+        with pytest.raises(oc.ArgumentError, match="cannot be written"):
+            step.explore(path)
+    x = oc.placeholder("x", o=[3])
+    other = step.context.compile((x * 2).forward, name="other")
+    with pytest.raises(oc.ArgumentError, match="measured the routine `step`, not `other`"):
+        other.explore(tmp_path / "a.html", profile=step.profile(1))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_routines_with_host_calls(tmp_path: Path) -> None:
+    a = oc.placeholder("a", o=[4, 4])
+    ctx = oc.Context("numpy")
+    ctx[a] = np.eye(4, dtype="float32")
+    total = (oc.linalg.inverse(a * 2) + 1).sum()
+    routine = ctx.compile(total.forward, name="solve")
+    data = data_of(routine.explore(tmp_path / "solve.html", profile=routine.profile(1)))
+    assert any(row["name"].startswith("host") for row in data["profile"]["rows"])
+    assert all(data["origins"][n][2] == 0 for stage in data["stages"] for n in stage["origins"])
+
+
+def test_command(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import ocannl as oc\n"
+        "def make():\n"
+        "    y = (oc.tensor([1.0, 2.0], label='x') * 2).with_label('y')\n"
+        "    return oc.Context('numpy').compile(y.forward, name='double')\n"
+        "def number():\n"
+        "    return 3\n"
+    )
+    command = [Path(sys.executable).with_name("ocannl"), "explore"]
+    result = subprocess.run(
+        [*command, "script.py:make", "--profile", "2"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    assert re.fullmatch(r"double\.html  \d+ bytes\n", result.stdout)
+    assert data_of(tmp_path / "double.html")["profile"]["calls"] == 2
+    result = subprocess.run([*command, "script.py:number"], cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode != 0 and "script.py:number must return a routine" in result.stderr
+
+
+CHECKS = """\
+<script>
+const report = (found) => document.body.append(
+  Object.assign(document.createElement("pre"), { id: "report", textContent: JSON.stringify(found) }));
+const marked = (id) => linesOf(id).querySelectorAll(".marked").length;
+window.addEventListener("error", (event) => report({ error: event.message }));
+(async () => {
+  while (!document.body.dataset.ready) await new Promise((done) => setTimeout(done, 5));
+  const found = { lines: {}, clicks: [], columns: [] };
+  for (const id of ["source", "tensors", "program", "generated", "costs"])
+    found.lines[id] = linesOf(id).children.length;
+  let slowest = 0;
+  for (const line of linesOf("source").querySelectorAll(".line:not(.idle)")) {
+    const start = performance.now();
+    line.click();
+    document.body.offsetHeight;
+    slowest = Math.max(slowest, performance.now() - start);
+    found.clicks.push(["source", "tensors", "program", "generated"].map(marked));
+  }
+  found.slowest = slowest;
+  const program = linesOf("program");
+  program.focus();
+  for (const key of ["Home", "ArrowDown", "ArrowDown", "ArrowUp"])
+    program.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  found.active = document.getElementById(program.getAttribute("aria-activedescendant")).textContent;
+  found.status = $("selected").textContent;
+  $("changes").checked = true;
+  for (let n = 0; n < $("stage").options.length; n++) {
+    $("stage").value = n;
+    $("stage").dispatchEvent(new Event("change"));
+    const text = (selector) => [...program.querySelectorAll(selector)].map((line) => line.textContent);
+    found.columns.push([text(".line:not(.removed)"), text(".line:not(.added)")]);
+  }
+  found.overflow = document.documentElement.scrollWidth - window.innerWidth;
+  report(found);
+})();
+</script>
+"""
+
+
+def in_browser(page: Path, folder: Path, width: int) -> dict[str, Any]:
+    assert BROWSER is not None
+    tested = folder / "tested.html"
+    tested.write_text(page.read_text(encoding="utf-8") + CHECKS, encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}"]
+    options += [f"--window-size={width},800", "--virtual-time-budget=20000", "--dump-dom"]
+    result = subprocess.run([BROWSER, *options, f"file://{tested}"], capture_output=True, text=True, timeout=120)
+    found = re.search(r'<pre id="report">(.*?)</pre>', result.stdout, re.DOTALL)
+    assert found is not None, result.stdout[-2000:] + result.stderr[-2000:]
+    report: dict[str, Any] = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    return report
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@pytest.mark.parametrize("width", [1600, 500])  # headless Chromium has no narrower window
+def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
+    step = training_step(BACKENDS[0])
+    page = step.explore(tmp_path / "step.html", profile=step.profile(1))
+    found = in_browser(page, tmp_path, width)
+    assert "error" not in found
+    data = data_of(page)
+    assert found["lines"] == {
+        "source": len(data["files"][0][1]), "tensors": len(data["tensors"]),
+        "program": len(data["stages"][-1]["lines"]), "generated": len(data["generated"]["lines"]),
+        "costs": len(data["profile"]["rows"]),
+    }  # fmt: skip
+    assert len(found["clicks"]) >= 4
+    for source, tensors, program, generated in found["clicks"]:
+        assert source == 1 and tensors >= 1 and (program >= 1) >= (generated >= 1)
+    assert found["slowest"] < 100
+    assert found["active"].strip() and "test_explorer.py" in found["status"]
+    for n, (after, before) in enumerate(found["columns"]):
+        stages = data["stages"]
+        assert after == [data["texts"][line] for line in stages[n]["lines"]]
+        assert before == [data["texts"][line] for line in stages[max(0, n - 1)]["lines"]]
+    assert found["overflow"] <= 0

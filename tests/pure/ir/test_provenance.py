@@ -1,0 +1,91 @@
+"""Every line of every stage leads to a line of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ocannl as oc
+from ocannl import train
+from ocannl.base.source_positions import path_of
+from ocannl.ir.affine import Affine, Sym
+from ocannl.ir.assign import NOWHERE, Origin
+from ocannl.ir.loops import AccessMode, Buf, Const, Load, MemorySpace, Proc, Ref, Store, loop, row_major
+from ocannl.ir.precision import float32
+from ocannl.ir.printer import print_proc
+from ocannl.ir.provenance import buffer_lifetimes, nest_origins, program_lines
+
+
+def batch_statistics() -> oc.Tensor:
+    x, k = oc.placeholder("x", b=[16], o=[8, 8, 32]), oc.param("k", o=[3, 3, 32, 32])
+    h = oc.conv2d(x, k, padding="same")
+    h = oc.relu(h - h.mean("...|h,w,c => c"))
+    h = oc.conv2d(h, k, padding="same")
+    return ((h - h.mean("...|h,w,c => c")) ** 2).mean()
+
+
+def attention() -> oc.Tensor:
+    x = oc.placeholder("x", b=[2, 64], o=[48])
+    return (oc.nn.attention(heads=4, causal=True)(x) ** 2).mean()
+
+
+def recurrence() -> oc.Tensor:
+    x = oc.placeholder("x", b=[4, 12], o=[8])
+    return (oc.nn.lstm(width=16)(x) ** 2).mean()
+
+
+def perceptron() -> oc.Tensor:
+    x, t = oc.placeholder("x", b=[64], o=[100]), oc.placeholder("t", b=[64], o=[10])
+    return oc.squared_error(oc.nn.mlp(x, widths=[300, 10]), t)
+
+
+@pytest.mark.parametrize("network", [batch_statistics, attention, recurrence, perceptron])
+@pytest.mark.parametrize("backend", ["llvm", "numpy"])
+def test_every_line_of_every_stage_leads_to_a_source_line(network: Callable[[], oc.Tensor], backend: str) -> None:
+    if backend not in {row.name for row in oc.backends() if row.usable}:
+        pytest.skip(f"{backend} is not installed")
+    loss = network()
+    code = oc.seq(train.grad_update(loss), train.adam(loss, 0.01))
+    routine = oc.Context(backend).compile(code, name="step")
+    stages: dict[str, Proc] = {}
+    routine.program.rebuild(lambda name, proc: stages.__setitem__(name, proc))
+    for name, proc in stages.items():
+        lines = program_lines(proc)
+        assert "".join(f"{line.text}\n" for line in lines) == print_proc(proc)
+        lost = [line.text for line in lines if path_of(line.origin.where) is None]
+        assert not lost, (name, lost[:5])
+        assert any(path_of(line.origin.where) == str(Path(__file__)) for line in lines)
+
+
+def array(name: str) -> Buf:
+    return Buf(name, float32, (4,), row_major((4,)), MemorySpace.GLOBAL, AccessMode.INOUT)
+
+
+def test_a_copy_has_the_origin_of_its_reader() -> None:
+    a, packed, y, z = map(array, ("a", "packed", "y", "z"))
+    i = Sym("i", 0, 3)
+
+    def copy(target: Buf, source: Buf, origin: Origin = NOWHERE) -> object:
+        at = (Affine.of(i),)
+        return loop(i, (Store(Ref(target, at), Load(Ref(source, at)), origin),))
+
+    first, second = Origin("z", "model.py:3"), Origin("y", "model.py:8")
+    body = (
+        copy(packed, a),
+        copy(z, a, first),
+        copy(y, packed, second),
+        Store(Ref(z, (Affine.of(0),)), Const(0, float32)),
+    )
+    proc = Proc("p", (a, packed, y, z), (), body)  # type: ignore[arg-type]
+    found = [line.origin for line in program_lines(proc)[5:]]
+    assert found == [second, second, first, first, second, second, second]
+    assert nest_origins(proc.body) == (first, second)
+    assert buffer_lifetimes(proc) == {a: (0, 1), packed: (0, 2), y: (2, 2), z: (1, 3)}
+
+
+def test_a_program_without_origins() -> None:
+    a = array("a")
+    proc = Proc("p", (a,), (), (Store(Ref(a, (Affine.of(0),)), Const(0, float32)),))
+    assert {line.origin for line in program_lines(proc)} == {NOWHERE}
