@@ -60,7 +60,8 @@ def test_all_columns_lead_to_the_source(backend: str, tmp_path: Path) -> None:
     (weight,) = [row for row in data["tensors"] if row["label"] == "w1"]
     assert weight["shape"] == "100->64" and "output axis 1 of x is given" in weight["reasons"]
     linked = {origins[n][3] for group in data["generated"]["sets"] for n in group}
-    assert backend == "numpy" or linked == shown
+    final = zip(stages[-1]["lines"], stages[-1]["origins"], strict=True)
+    assert backend == "numpy" or linked == {origins[n][3] for line, n in final if " : " not in data["texts"][line]}
     assert len(data["generated"]["lines"]) == len(step.source().splitlines())
 
 
@@ -104,7 +105,7 @@ def test_routines_with_host_calls(tmp_path: Path) -> None:
     a = oc.placeholder("a", o=[4, 4])
     ctx = oc.Context("numpy")
     ctx[a] = np.eye(4, dtype="float32")
-    total = (oc.linalg.inverse(a * 2) + 1).sum()
+    total = (oc.linalg.inv(a * 2) + 1).sum()
     routine = ctx.compile(total.forward, name="solve")
     data = data_of(routine.explore(tmp_path / "solve.html", profile=routine.profile(1)))
     assert any(row["name"].startswith("host") for row in data["profile"]["rows"])
@@ -200,7 +201,7 @@ def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
     }  # fmt: skip
     assert len(found["clicks"]) >= 4
     for source, tensors, program, generated in found["clicks"]:
-        assert source == 1 and tensors >= 1 and (program >= 1) >= (generated >= 1)
+        assert source == 1 and program >= 1 and max(tensors, generated) >= 1
     assert found["slowest"] < 100
     assert found["active"].strip() and "test_explorer.py" in found["status"]
     for n, (after, before) in enumerate(found["columns"]):

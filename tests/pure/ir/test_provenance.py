@@ -15,7 +15,7 @@ from ocannl.ir.assign import NOWHERE, Origin
 from ocannl.ir.loops import AccessMode, Buf, Const, Load, MemorySpace, Proc, Ref, Store, loop, row_major
 from ocannl.ir.precision import float32
 from ocannl.ir.printer import print_proc
-from ocannl.ir.provenance import buffer_lifetimes, nest_origins, program_lines
+from ocannl.ir.provenance import buffer_lifetimes, buffer_origins, nest_origins, program_lines
 
 
 def batch_statistics() -> oc.Tensor:
@@ -81,7 +81,10 @@ def test_a_copy_has_the_origin_of_its_reader() -> None:
     proc = Proc("p", (a, packed, y, z), (), body)  # type: ignore[arg-type]
     found = [line.origin for line in program_lines(proc)[5:]]
     assert found == [second, second, first, first, second, second, second]
-    assert nest_origins(proc.body) == (first, second)
+    arrays = buffer_origins(proc)
+    assert arrays == {a: second, packed: second, y: second, z: first}
+    assert nest_origins(proc.body, arrays) == (first, second)
+    assert nest_origins(proc.body[:1], arrays) == (second,)
     assert buffer_lifetimes(proc) == {a: (0, 1), packed: (0, 2), y: (2, 2), z: (1, 3)}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pygments.lexer import Lexer
@@ -11,7 +11,7 @@ from pygments.lexers import CLexer, LlvmLexer, PythonLexer
 from ocannl.ir.assign import Origin
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.printer import print_comp, short_name
-from ocannl.ir.provenance import ProgramLine, buffer_lifetimes, nest_origins, program_lines
+from ocannl.ir.provenance import ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_lines
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.nest_programs import partition
 from ocannl.runtime.profile import Profile
@@ -112,10 +112,11 @@ def _arena(procs: Sequence[Proc], origins: Origins) -> list[Json]:
     """For each program with an arena: its size, and the blocks with the range of statements in which they live."""
     arenas = []
     for proc in procs:
+        arrays = buffer_origins(proc)
         blocks = [
             {
                 "name": buf.name, "offset": buf.offset, "bytes": buf.nbytes, "first": first, "last": last,
-                "origin": origins.number(Origin(buf.node.label, buf.node.where) if buf.node else Origin(buf.name)),
+                "origin": origins.number(arrays[buf]),
             }
             for buf, (first, last) in buffer_lifetimes(proc).items()
             if buf.space is MemorySpace.ARENA and buf.offset is not None
@@ -128,19 +129,19 @@ def _arena(procs: Sequence[Proc], origins: Origins) -> list[Json]:
 def _profile(profile: Profile, procs: Sequence[Proc], routine: Routine, origins: Origins) -> Json:
     """The rows of a profile, with the origins of their nests."""
     stamps = routine.context.backend.capabilities.timestamps
-    members = [member for proc in procs for nest in partition(proc, stamps) for member in nest.members]
-    found: Iterable[tuple[Origin, ...]] = [nest_origins(member.body) for member in members]
-    by_name: dict[tuple[str, str], list[tuple[Origin, ...]]] = {}
-    for member, nest in zip(members, found, strict=True):
-        by_name.setdefault((member.name, member.heading), []).append(nest)
+    nests: dict[tuple[str, str], list[tuple[Origin, ...]]] = {}
+    for proc in procs:
+        arrays = buffer_origins(proc)
+        for member in (member for nest in partition(proc, stamps) for member in nest.members):
+            nests.setdefault((member.name, member.heading), []).append(nest_origins(member.body, arrays))
     rows = []
     for row in profile.rows:
-        nests = by_name.get((row.name, row.heading), [])
+        found = nests.get((row.name, row.heading), [])
         rows.append(
             {
                 "name": row.name, "heading": row.heading, "us": row.median_ns / 1e3,
                 "read": row.read_bytes, "written": row.written_bytes,
-                "origins": [origins.number(origin) for origin in (nests.pop(0) if nests else ())],
+                "origins": [origins.number(origin) for origin in (found.pop(0) if found else ())],
             }
         )  # fmt: skip
     return {"calls": profile.calls, "us": profile.call_ns / 1e3, "rows": rows}

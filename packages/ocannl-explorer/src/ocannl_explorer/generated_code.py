@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ocannl.codegen import deduplicated, outline_nests, with_callees
 from ocannl.ir.assign import Origin
 from ocannl.ir.loops import Proc
-from ocannl.ir.provenance import nest_origins
+from ocannl.ir.provenance import buffer_origins, nest_origins
 
 
 def function_origins(procs: Sequence[Proc]) -> dict[str, tuple[Origin, ...]]:
@@ -16,8 +16,9 @@ def function_origins(procs: Sequence[Proc]) -> dict[str, tuple[Origin, ...]]:
     the origins of all."""
     origins: dict[str, tuple[Origin, ...]] = {}
     for proc in procs:
+        arrays = buffer_origins(proc)
         for number, nests in enumerate(deduplicated(with_callees(outline_nests(proc))), 1):
-            found = [origin for nest in nests for origin in nest_origins(nest.body)]
+            found = [origin for nest in nests for origin in nest_origins(nest.body, arrays)]
             origins[f"{proc.name}.{number}"] = tuple(dict.fromkeys(found))
     return origins
 

@@ -21,7 +21,7 @@ def highlighted(lines: Sequence[str], lexer: Lexer) -> list[str]:
     """Returns the lines as HTML; classes of CSS name the kinds of tokens."""
     if len(lines) > MAX_LINES:
         return [html.escape(line) for line in lines]
-    marked = highlight("\n".join(lines), lexer, HtmlFormatter(nowrap=True)).split("\n")
+    marked: list[str] = highlight("\n".join(lines), lexer, HtmlFormatter(nowrap=True)).split("\n")
     return marked[: len(lines)]
 
 

@@ -193,7 +193,7 @@ def format_stmt(stmt: Stmt) -> str:
 
 def print_proc(proc: Proc, origins: bool = False) -> str:
     """Prints the whole program. With `origins`, comments name the tensor and source line of each nest."""
-    out = []
+    out: list[str] = []
     last: Origin | None = None
     for text, origin in proc_lines(proc):
         is_statement = text.startswith(" ") and len(out) > len(proc.bufs)

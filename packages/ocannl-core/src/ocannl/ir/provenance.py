@@ -11,7 +11,7 @@ tiles, accumulators, copies into packed arrays. These have the origin of the nes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ocannl.ir.assign import NOWHERE, Origin
@@ -33,18 +33,56 @@ class ProgramLine:
 def program_lines(proc: Proc) -> tuple[ProgramLine, ...]:
     """Returns the lines of `print_proc(proc)` with their origins. The header has the origin of the first statement."""
     lines = list(proc_lines(proc))
-    head, statements = lines[: 1 + len(proc.bufs)], lines[1 + len(proc.bufs) :]
-    nests = _nests(statements)
-    resolved = [_resolve_nest(nest) for nest in nests]
-    _resolve_copies(proc.body, resolved)
-    _resolve_neighbours(resolved)
+    nests = _nests(lines[1 + len(proc.bufs) :])
+    resolved = _resolve(proc, nests)
     body = [
-        ProgramLine(text, origin or NOWHERE)
+        ProgramLine(text, origin)
         for nest, origins in zip(nests, resolved, strict=True)
         for (text, _), origin in zip(nest, origins, strict=True)
     ]
-    first = next((line.origin for line in body), NOWHERE)
-    return (*(ProgramLine(text, origin if _is_known(origin) else first) for text, origin in head), *body)  # type: ignore[arg-type]
+    first = body[0].origin if body else NOWHERE
+    arrays = buffer_origins(proc, [origins[0] for origins in resolved])
+    head = [first, *(arrays[buf] for buf in proc.bufs)]
+    return (*(ProgramLine(text, origin) for (text, _), origin in zip(lines, head, strict=False)), *body)
+
+
+def buffer_origins(proc: Proc, nests: Sequence[Origin] = ()) -> dict[Buf, Origin]:
+    """The origin of each array: that of its node, or else that of the first statement that accesses the array. `nests`
+    are the origins of the statements of the outermost level, if they are known already."""
+    found = {buf: Origin(buf.node.label, buf.node.where) if buf.node else NOWHERE for buf in proc.bufs}
+    if not nests and not all(map(_is_known, found.values())):
+        nests = [origins[0] for origins in _resolve(proc, _nests(list(proc_lines(proc))[1 + len(proc.bufs) :]))]
+    lifetimes = buffer_lifetimes(proc)
+    for buf, origin in found.items():
+        if not _is_known(origin) and buf in lifetimes:
+            found[buf] = nests[lifetimes[buf][0]]
+    return found
+
+
+def nest_origins(body: Sequence[Stmt], arrays: Mapping[Buf, Origin]) -> tuple[Origin, ...]:
+    """The distinct origins of the statements of a nest, in order; of a nest without any, those of what it writes."""
+    found = [node.origin for node in walk(tuple(body)) if isinstance(node, For | Store | Update)]
+    known = [origin for origin in found if _is_known(origin)]
+    written = {buf: None for stmt in body for buf in _accesses(stmt)[1]}
+    return tuple(dict.fromkeys(known or [arrays[buf] for buf in written if buf in arrays]))
+
+
+def buffer_lifetimes(proc: Proc) -> dict[Buf, tuple[int, int]]:
+    """The first and the last statement of the outermost level that access each array."""
+    lifetimes: dict[Buf, tuple[int, int]] = {}
+    for n, stmt in enumerate(proc.body):
+        read, written = _accesses(stmt)
+        for buf in read | written:
+            lifetimes[buf] = lifetimes.get(buf, (n, n))[0], n
+    return {buf: lifetimes[buf] for buf in proc.bufs if buf in lifetimes}
+
+
+def _resolve(proc: Proc, nests: Sequence[Lines]) -> list[list[Origin]]:
+    """The origins of all lines of the statements of the outermost level."""
+    resolved = [_resolve_nest(nest) for nest in nests]
+    _resolve_copies(proc.body, resolved)
+    _resolve_neighbours(resolved)
+    return [[origin or NOWHERE for origin in origins] for origins in resolved]
 
 
 def _is_known(origin: Origin | None) -> bool:
@@ -121,19 +159,3 @@ def _accesses(stmt: Stmt) -> tuple[set[Buf], set[Buf]]:
             case _:
                 pass
     return read, written
-
-
-def nest_origins(body: Sequence[Stmt]) -> tuple[Origin, ...]:
-    """The distinct origins of the statements of a nest, in order."""
-    origins = (node.origin for node in walk(tuple(body)) if isinstance(node, For | Store | Update))
-    return tuple(dict.fromkeys(origin for origin in origins if _is_known(origin)))
-
-
-def buffer_lifetimes(proc: Proc) -> dict[Buf, tuple[int, int]]:
-    """The first and the last statement of the outermost level that access each array."""
-    lifetimes: dict[Buf, tuple[int, int]] = {}
-    for n, stmt in enumerate(proc.body):
-        read, written = _accesses(stmt)
-        for buf in read | written:
-            lifetimes[buf] = lifetimes.get(buf, (n, n))[0], n
-    return {buf: lifetimes[buf] for buf in proc.bufs if buf in lifetimes}

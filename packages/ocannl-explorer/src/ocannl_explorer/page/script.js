@@ -76,6 +76,7 @@ class Page {
     element.id = `${column}-${this.counts[column]++}`;
     element.ariaSelected = "false";
     if (asHtml) element.innerHTML = content || " "; else element.textContent = content || " ";
+    if (!element.textContent.trim()) element.ariaLabel = "blank line";
     element.origins = origins;
     for (const origin of origins) this.elements[origin].push(element);
     return element;
@@ -128,7 +129,7 @@ class Page {
         elements.push(removed);
       }
       for (; b < n; b++) add(b, isDiff ? "added" : "");
-      if (n < stage.lines.length) { add(n, ""); a = m + 1; b = n + 1; }
+      if (n < stage.lines.length) { add(n, isDiff ? "same" : ""); a = m + 1; b = n + 1; }
     }
     this.fill("program", elements);
   }
