@@ -134,39 +134,39 @@ def test_command(tmp_path: Path) -> None:
 
 CHECKS = """\
 <script>
-const report = (found) => document.body.append(
-  Object.assign(document.createElement("pre"), { id: "report", textContent: JSON.stringify(found) }));
+const report = (content) => document.body.append(
+  Object.assign(document.createElement("pre"), { id: "report", textContent: JSON.stringify(content) }));
 const marked = (id) => linesOf(id).querySelectorAll(".marked").length;
 window.addEventListener("error", (event) => report({ error: event.message }));
 (async () => {
   while (!document.body.dataset.ready) await new Promise((done) => setTimeout(done, 5));
-  const found = { lines: {}, clicks: [], columns: [] };
+  const summary = { lines: {}, clicks: [], columns: [] };
   for (const id of ["source", "tensors", "program", "generated", "costs"])
-    found.lines[id] = linesOf(id).children.length;
+    summary.lines[id] = linesOf(id).children.length;
   let slowest = 0;
   for (const line of linesOf("source").querySelectorAll(".line:not(.idle)")) {
     const start = performance.now();
     line.click();
     document.body.offsetHeight;
     slowest = Math.max(slowest, performance.now() - start);
-    found.clicks.push(["source", "tensors", "program", "generated"].map(marked));
+    summary.clicks.push(["source", "tensors", "program", "generated"].map(marked));
   }
-  found.slowest = slowest;
+  summary.slowest = slowest;
   const program = linesOf("program");
   program.focus();
   for (const key of ["Home", "ArrowDown", "ArrowDown", "ArrowUp"])
     program.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-  found.active = document.getElementById(program.getAttribute("aria-activedescendant")).textContent;
-  found.status = $("selected").textContent;
+  summary.active = document.getElementById(program.getAttribute("aria-activedescendant")).textContent;
+  summary.status = $("selected").textContent;
   $("changes").checked = true;
   for (let n = 0; n < $("stage").options.length; n++) {
     $("stage").value = n;
     $("stage").dispatchEvent(new Event("change"));
     const text = (selector) => [...program.querySelectorAll(selector)].map((line) => line.textContent);
-    found.columns.push([text(".line:not(.removed)"), text(".line:not(.added)")]);
+    summary.columns.push([text(".line:not(.removed)"), text(".line:not(.added)")]);
   }
-  found.overflow = document.documentElement.scrollWidth - window.innerWidth;
-  report(found);
+  summary.overflow = document.documentElement.scrollWidth - window.innerWidth;
+  report(summary);
 })();
 </script>
 """
@@ -179,9 +179,9 @@ def in_browser(page: Path, folder: Path, width: int) -> dict[str, Any]:
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}"]
     options += [f"--window-size={width},800", "--virtual-time-budget=20000", "--dump-dom"]
     result = subprocess.run([BROWSER, *options, f"file://{tested}"], capture_output=True, text=True, timeout=120)
-    found = re.search(r'<pre id="report">(.*?)</pre>', result.stdout, re.DOTALL)
-    assert found is not None, result.stdout[-2000:] + result.stderr[-2000:]
-    report: dict[str, Any] = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    match = re.search(r'<pre id="report">(.*?)</pre>', result.stdout, re.DOTALL)
+    assert match is not None, result.stdout[-2000:] + result.stderr[-2000:]
+    report: dict[str, Any] = json.loads(match[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
     return report
 
 
@@ -191,21 +191,21 @@ def in_browser(page: Path, folder: Path, width: int) -> dict[str, Any]:
 def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
     step = training_step(BACKENDS[0])
     page = step.explore(tmp_path / "step.html", profile=step.profile(1))
-    found = in_browser(page, tmp_path, width)
-    assert "error" not in found
+    report = in_browser(page, tmp_path, width)
+    assert "error" not in report
     data = data_of(page)
-    assert found["lines"] == {
+    assert report["lines"] == {
         "source": len(data["files"][0][1]), "tensors": len(data["tensors"]),
         "program": len(data["stages"][-1]["lines"]), "generated": len(data["generated"]["lines"]),
         "costs": len(data["profile"]["rows"]),
     }  # fmt: skip
-    assert len(found["clicks"]) >= 4
-    for source, tensors, program, generated in found["clicks"]:
+    assert len(report["clicks"]) >= 4
+    for source, tensors, program, generated in report["clicks"]:
         assert source == 1 and program >= 1 and max(tensors, generated) >= 1
-    assert found["slowest"] < 100
-    assert found["active"].strip() and "test_explorer.py" in found["status"]
-    for n, (after, before) in enumerate(found["columns"]):
+    assert report["slowest"] < 100
+    assert report["active"].strip() and "test_explorer.py" in report["status"]
+    for n, (after, before) in enumerate(report["columns"]):
         stages = data["stages"]
         assert after == [data["texts"][line] for line in stages[n]["lines"]]
         assert before == [data["texts"][line] for line in stages[max(0, n - 1)]["lines"]]
-    assert found["overflow"] <= 0
+    assert report["overflow"] <= 0

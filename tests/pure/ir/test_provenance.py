@@ -79,8 +79,8 @@ def test_a_copy_has_the_origin_of_its_reader() -> None:
         Store(Ref(z, (Affine.of(0),)), Const(0, float32)),
     )
     proc = Proc("p", (a, packed, y, z), (), body)  # type: ignore[arg-type]
-    found = [line.origin for line in program_lines(proc)[5:]]
-    assert found == [second, second, first, first, second, second, second]
+    origins = [line.origin for line in program_lines(proc)[5:]]
+    assert origins == [second, second, first, first, second, second, second]
     arrays = buffer_origins(proc)
     assert arrays == {a: second, packed: second, y: second, z: first}
     assert nest_origins(proc.body, arrays) == (first, second)

@@ -80,8 +80,8 @@ def _generated(routine: Routine, procs: Sequence[Proc], origins: Origins) -> Jso
     lexer = LEXERS.get(suffix)
     sets: dict[tuple[int, ...], int] = {}
     numbers = [
-        sets.setdefault(tuple(origins.number(origin) for origin in found), len(sets))
-        for found in line_origins(lines, function_origins(procs))
+        sets.setdefault(tuple(origins.number(origin) for origin in group), len(sets))
+        for group in line_origins(lines, function_origins(procs))
     ]
     marked = highlighted(lines, lexer(stripnl=False, ensurenl=False)) if lexer else highlighted(lines, _plain())
     return {"suffix": suffix, "lines": marked, "sets": list(sets), "origins": numbers}
@@ -136,12 +136,12 @@ def _profile(profile: Profile, procs: Sequence[Proc], routine: Routine, origins:
             nests.setdefault((member.name, member.heading), []).append(nest_origins(member.body, arrays))
     rows = []
     for row in profile.rows:
-        found = nests.get((row.name, row.heading), [])
+        remaining = nests.get((row.name, row.heading), [])
         rows.append(
             {
                 "name": row.name, "heading": row.heading, "us": row.median_ns / 1e3,
                 "read": row.read_bytes, "written": row.written_bytes,
-                "origins": [origins.number(origin) for origin in (found.pop(0) if found else ())],
+                "origins": [origins.number(origin) for origin in (remaining.pop(0) if remaining else ())],
             }
         )  # fmt: skip
     return {"calls": profile.calls, "us": profile.call_ns / 1e3, "rows": rows}

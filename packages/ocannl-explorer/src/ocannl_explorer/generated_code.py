@@ -18,8 +18,8 @@ def function_origins(procs: Sequence[Proc]) -> dict[str, tuple[Origin, ...]]:
     for proc in procs:
         arrays = buffer_origins(proc)
         for number, nests in enumerate(deduplicated(with_callees(outline_nests(proc))), 1):
-            found = [origin for nest in nests for origin in nest_origins(nest.body, arrays)]
-            origins[f"{proc.name}.{number}"] = tuple(dict.fromkeys(found))
+            origins_of_nests = [origin for nest in nests for origin in nest_origins(nest.body, arrays)]
+            origins[f"{proc.name}.{number}"] = tuple(dict.fromkeys(origins_of_nests))
     return origins
 
 

@@ -49,22 +49,22 @@ def program_lines(proc: Proc) -> tuple[ProgramLine, ...]:
 def buffer_origins(proc: Proc, nests: Sequence[Origin] = ()) -> dict[Buf, Origin]:
     """The origin of each array: that of its node, or else that of the first statement that accesses the array. `nests`
     are the origins of the statements of the outermost level, if they are known already."""
-    found = {buf: Origin(buf.node.label, buf.node.where) if buf.node else NOWHERE for buf in proc.bufs}
-    if not nests and not all(map(_is_known, found.values())):
-        nests = [origins[0] for origins in _resolve(proc, _nests(list(proc_lines(proc))[1 + len(proc.bufs) :]))]
+    origins = {buf: Origin(buf.node.label, buf.node.where) if buf.node else NOWHERE for buf in proc.bufs}
+    if not nests and not all(map(_is_known, origins.values())):
+        nests = [lines[0] for lines in _resolve(proc, _nests(list(proc_lines(proc))[1 + len(proc.bufs) :]))]
     lifetimes = buffer_lifetimes(proc)
-    for buf, origin in found.items():
+    for buf, origin in origins.items():
         if not _is_known(origin) and buf in lifetimes:
-            found[buf] = nests[lifetimes[buf][0]]
-    return found
+            origins[buf] = nests[lifetimes[buf][0]]
+    return origins
 
 
 def nest_origins(body: Sequence[Stmt], arrays: Mapping[Buf, Origin]) -> tuple[Origin, ...]:
     """The distinct origins of the statements of a nest, in order; of a nest without any, those of what it writes."""
-    found = [node.origin for node in walk(tuple(body)) if isinstance(node, For | Store | Update)]
-    known = [origin for origin in found if _is_known(origin)]
+    origins = [node.origin for node in walk(tuple(body)) if isinstance(node, For | Store | Update)]
+    with_origin = [origin for origin in origins if _is_known(origin)]
     written = {buf: None for stmt in body for buf in _accesses(stmt)[1]}
-    return tuple(dict.fromkeys(known or [arrays[buf] for buf in written if buf in arrays]))
+    return tuple(dict.fromkeys(with_origin or [arrays[buf] for buf in written if buf in arrays]))
 
 
 def buffer_lifetimes(proc: Proc) -> dict[Buf, tuple[int, int]]:
