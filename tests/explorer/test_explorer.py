@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import linecache
 import re
 import shutil
 import subprocess
@@ -110,6 +111,18 @@ def test_routines_with_host_calls(tmp_path: Path) -> None:
     data = data_of(routine.explore(tmp_path / "solve.html", profile=routine.profile(1)))
     assert any(row["name"].startswith("host") for row in data["profile"]["rows"])
     assert all(data["origins"][n][2] == 0 for stage in data["stages"] for n in stage["origins"])
+
+
+def test_sources_of_cells(tmp_path: Path) -> None:
+    code = "y = (oc.placeholder('x', o=[3]) * 2).with_label('y')\nstep = oc.Context('numpy').compile(y.forward)\n"
+    for name, lines in (("<cell 1>", code.splitlines(keepends=True)), ("<cell 2>", [])):
+        if lines:
+            linecache.cache[name] = len(code), None, lines, name
+        cell = {"oc": oc}
+        exec(compile(code, name, "exec"), cell)
+        data = data_of(cell["step"].explore(tmp_path / "step.html"))  # type: ignore[attr-defined]
+        assert [file for file, _ in data["files"]] == [name] and len(data["files"][0][1]) == len(lines)
+    del linecache.cache["<cell 1>"]
 
 
 def test_command(tmp_path: Path) -> None:

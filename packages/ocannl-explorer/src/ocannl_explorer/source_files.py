@@ -25,6 +25,14 @@ def highlighted(lines: Sequence[str], lexer: Lexer) -> list[str]:
     return marked[: len(lines)]
 
 
+def source_lines(path: str) -> list[str]:
+    """The lines of a file, or of a notebook cell, whose source is in the cache of `linecache` only."""
+    if Path(path).is_file():
+        return linecache.getlines(path)
+    entry = linecache.cache.get(path, ())
+    return list(entry[2]) if len(entry) == 4 else []
+
+
 @dataclass
 class SourceFiles:
     """The files of a page, numbered in the order of their first use; files that cannot be read are empty."""
@@ -38,6 +46,6 @@ class SourceFiles:
         """The name and the lines of each file."""
         lexer = PythonLexer(stripnl=False, ensurenl=False)
         return [
-            (Path(path).name, highlighted([line.rstrip("\r\n") for line in linecache.getlines(path)], lexer))
+            (Path(path).name, highlighted([line.rstrip("\r\n") for line in source_lines(path)], lexer))
             for path in self.paths
         ]
