@@ -81,17 +81,17 @@ def test_new_values_do_not_depend_on_calls_before(tmp_path: Path) -> None:
     assert library.get("total") == 0
     np.testing.assert_allclose(library.get("w", (3,)), expected, rtol=1e-6)
 
-    other = oc.Context("numpy")
-    other.init(part)
-    infer = other.compile(total.forward, name="infer", keep=total)
+    second = oc.Context("numpy")
+    second.init(part)
+    infer = second.compile(total.forward, name="infer", keep=total)
     with pytest.raises(oc.UninitializedError, match="`w` has no value to export"):
         oc.export(infer, tmp_path / "part.c", init=part)
-    other.init(total)
+    second.init(total)
     oc.export(infer, tmp_path / "part.c", init=part)
     library = compiled(tmp_path, "part")
     library.init(0)
-    assert (library.get("w", (3,)) == other[w]).all()
-    other.close()
+    assert (library.get("w", (3,)) == second[w]).all()
+    second.close()
     with pytest.raises(oc.CodeError, match="this context is closed"):
         oc.export(infer, tmp_path / "closed.c")
 

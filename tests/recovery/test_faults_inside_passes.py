@@ -108,9 +108,9 @@ def _smaller(local_buffer: Callable[..., Any]) -> Callable[..., Any]:
     return lambda name, kind, shape: local_buffer(name, kind, (max(1, shape[0] - 1), *shape[1:]))
 
 
-def _with_smaller_buckets(buckets: Buf, *rest: Any) -> tuple[Any, ...]:
+def _with_smaller_buckets(buckets: Buf, *arguments: Any) -> tuple[Any, ...]:
     """The table of a sketch that is shorter than its references."""
-    return (replace(buckets, shape=(buckets.shape[0] - 1,)), *rest)
+    return (replace(buckets, shape=(buckets.shape[0] - 1,)), *arguments)
 
 
 def _failing(*arguments: Any) -> Any:
@@ -120,7 +120,7 @@ def _failing(*arguments: Any) -> Any:
 FAULTS = {
     "panels are read one term late": Fault(
         "schedule", product, panels.Panel, "cell",
-        lambda cell: lambda panel, *rest: _shifted(cell(panel, *rest), len(panel.counters)),
+        lambda cell: lambda panel, *arguments: _shifted(cell(panel, *arguments), len(panel.counters)),
     ),
     "panels are too small": Fault("schedule", product, panels, "local_buffer", _smaller),
     "panels are not filled": Fault("schedule", product, tiled_loops._TileBuilder, "fill", lambda fill: lambda *_: ()),
@@ -131,7 +131,7 @@ FAULTS = {
     ),
     "initial values are stored beyond the table": Fault(
         "merge_gather_initialization", embedding, merge_gather_initialization, "loop",
-        lambda loop: lambda sym, *rest: loop(Sym(sym.name, sym.lo, sym.hi + 1), *rest),
+        lambda loop: lambda sym, *arguments: loop(Sym(sym.name, sym.lo, sym.hi + 1), *arguments),
     ),
     "initial values are not stored": Fault(
         "merge_gather_initialization", embedding, merge_gather_initialization._GatherStores, "filled",
@@ -147,8 +147,8 @@ FAULTS = {
     ),
     "terms are counted without initial counts": Fault(
         "widen_scatter_accumulators", segments, frequent_cells._Builder, "filled",
-        lambda filled: lambda builder, buf, *rest: (
-            Comment("nothing") if buf is builder.counts else filled(builder, buf, *rest)
+        lambda filled: lambda builder, buf, *arguments: (
+            Comment("nothing") if buf is builder.counts else filled(builder, buf, *arguments)
         ),
     ),
     "there are more slots than accumulators": Fault(
@@ -165,8 +165,8 @@ FAULTS = {
     ),
     "the rows of slots are not initialized": Fault(
         "widen_scatter_accumulators", sketched_segments, frequent_cells._Builder, "filled",
-        lambda filled: lambda builder, buf, *rest: (
-            Comment("nothing") if buf is builder.rows else filled(builder, buf, *rest)
+        lambda filled: lambda builder, buf, *arguments: (
+            Comment("nothing") if buf is builder.rows else filled(builder, buf, *arguments)
         ),
     ),
     "arrays of steps are too short": Fault(

@@ -28,11 +28,11 @@ def imported_function(path: str) -> Any:
         folder = os.getcwd()
     sys.path.insert(0, folder)
     try:
-        found: Any = importlib.import_module(module)
+        attribute: Any = importlib.import_module(module)
     except ModuleNotFoundError as missing:
         raise ArgumentError(f"the module {module!r} cannot be imported: {missing}") from None
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
+        attribute = getattr(attribute, part, None)
+    if not callable(attribute):
         raise ArgumentError(f"{module!r} has no function {name!r}")
-    return found
+    return attribute

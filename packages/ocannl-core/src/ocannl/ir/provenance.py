@@ -50,11 +50,11 @@ def buffer_origins(proc: Proc, nests: Sequence[Origin] = ()) -> dict[Buf, Origin
     """The origin of each array: that of its node, or else that of the first statement that accesses the array. `nests`
     are the origins of the statements of the outermost level, if they are known already."""
     origins = {buf: Origin(buf.node.label, buf.node.where) if buf.node else NOWHERE for buf in proc.bufs}
-    if not nests and not all(map(_is_known, origins.values())):
+    if not nests and not all(map(_has_position, origins.values())):
         nests = [lines[0] for lines in _resolve(proc, _nests(list(proc_lines(proc))[1 + len(proc.bufs) :]))]
     lifetimes = buffer_lifetimes(proc)
     for buf, origin in origins.items():
-        if not _is_known(origin) and buf in lifetimes:
+        if not _has_position(origin) and buf in lifetimes:
             origins[buf] = nests[lifetimes[buf][0]]
     return origins
 
@@ -62,7 +62,7 @@ def buffer_origins(proc: Proc, nests: Sequence[Origin] = ()) -> dict[Buf, Origin
 def nest_origins(body: Sequence[Stmt], arrays: Mapping[Buf, Origin]) -> tuple[Origin, ...]:
     """The distinct origins of the statements of a nest, in order; of a nest without any, those of what it writes."""
     origins = [node.origin for node in walk(tuple(body)) if isinstance(node, For | Store | Update)]
-    with_origin = [origin for origin in origins if _is_known(origin)]
+    with_origin = [origin for origin in origins if _has_position(origin)]
     written = {buf: None for stmt in body for buf in _accesses(stmt)[1]}
     return tuple(dict.fromkeys(with_origin or [arrays[buf] for buf in written if buf in arrays]))
 
@@ -85,7 +85,7 @@ def _resolve(proc: Proc, nests: Sequence[Lines]) -> list[list[Origin]]:
     return [[origin or NOWHERE for origin in origins] for origins in resolved]
 
 
-def _is_known(origin: Origin | None) -> bool:
+def _has_position(origin: Origin | None) -> bool:
     return origin is not None and bool(origin.where)
 
 
@@ -106,7 +106,7 @@ def _nests(lines: Lines) -> list[Lines]:
 
 def _resolve_nest(nest: Lines) -> list[Origin | None]:
     """Resolves the origins of lines by those below, then by those above."""
-    origins = [origin if _is_known(origin) else None for _, origin in nest]
+    origins = [origin if _has_position(origin) else None for _, origin in nest]
     depths = [_depth(text) for text, _ in nest]
     nearest: Origin | None = None  # of the lines that follow
     lowest = 0  # depth of the lines from the current one to the nearest with an origin
