@@ -184,7 +184,7 @@ DIALECT = Dialect(
     reserved_names=KEYWORDS | frozenset(TYPES.values()) | {"CONDITIONAL_LOADS", "FUSED_FMA", "LANE_LOOP"},
 )
 
-PROLOGUE = """\
+COMPILERS = """\
 /* GCC before 14 may miscompile conditional loads that it vectorizes (bug 114375). */
 #if defined __GNUC__ && __GNUC__ < 14 && !defined __clang__
 #define CONDITIONAL_LOADS __attribute__((optimize("no-tree-loop-if-convert")))
@@ -212,8 +212,12 @@ typedef __INT8_TYPE__ int8_t;
 typedef __INT16_TYPE__ int16_t;
 typedef __INT32_TYPE__ int32_t;
 typedef __INT64_TYPE__ int64_t;
+"""
+"""What compilers spell differently."""
 
-struct control {  /* the GIL, cancellation, signals, the clock and the thread pool */
+PROLOGUE = f"""\
+{COMPILERS}
+struct control {{  /* the GIL, cancellation, signals, the clock and the thread pool */
   int32_t version, clock_id;
   volatile int32_t *cancel;
   void *(*release)(void);
@@ -226,9 +230,9 @@ struct control {  /* the GIL, cancellation, signals, the clock and the thread po
   struct thread_pool *pool;
   int64_t threads;
   struct control *without_signals;
-};
+}};
 
-struct thread_pool {
+struct thread_pool {{
   int32_t version, size;
   int32_t (*parallel_for)(
     struct thread_pool *,
@@ -236,5 +240,5 @@ struct thread_pool {
     void *frame,
     int64_t num_chunks,
     int64_t threads);
-};
+}};
 """

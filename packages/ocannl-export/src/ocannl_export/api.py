@@ -25,6 +25,9 @@ WRITERS: Mapping[str, Callable[[Request], Files]] = {
 }
 SUFFIXES = {".c": "c", ".so": "so", ".o": "object", ".whl": "wheel", ".wasm": "wasm", ".html": "html"}
 
+THREADED_FORMS = ("c", "so", "object")
+"""Forms that are called from C, whose callers have threads."""
+
 
 @public
 def export(
@@ -37,6 +40,7 @@ def export(
     target: str | None = None,
     vectors: bool = True,
     inputs: bool | None = None,
+    threads: bool = False,
 ) -> list[Path]:
     """Writes routines, whole training steps included, as a library that needs neither Python nor ocannl.
 
@@ -47,7 +51,8 @@ def export(
     default the name of the file. Several routines of one context share their arrays. With `init`, a tensor or block as
     `Context.init` takes it, the exported `init(seed)` draws new parameters; otherwise it restores the values that the
     context holds, which become part of the library. `target` is an instruction set; `vectors=False` writes ISO C99.
-    Inputs start at zero, or with `inputs=True`, the default for pages, at their values in the context.
+    Inputs start at zero, or with `inputs=True`, the default for pages, at their values in the context. With
+    `threads`, the structure has a function of the caller that runs parallel loops on any threads.
 
     Returns the paths of the files, which are replaced as wholes. Raises: ArgumentError, ExportError for routines that
     call Python's libraries, UninitializedError for a parameter without a value, CodeError if the context is closed and
@@ -68,6 +73,8 @@ def export(
         raise ArgumentError(f"the target is one of {', '.join((NATIVE, *TARGETS))}, not {target!r}")
     if not vectors and form != "c":
         raise ArgumentError(f"`vectors=False` is ISO C99, of the form `c`, not of `{form}`")
+    if threads and form not in THREADED_FORMS:
+        raise ArgumentError(f"`threads=True` is for the forms {', '.join(THREADED_FORMS)}, not for `{form}`")
     folder, stem = (file.parent, file.stem) if file.suffix in SUFFIXES else (file, listed[0].name)
     if not vectors:
         chosen: InstructionSet | None = TARGETS["scalar"]
@@ -76,7 +83,7 @@ def export(
     else:
         chosen = None if target is None else TARGETS[target]
     has_inputs = form == "html" if inputs is None else inputs
-    request = Request(tuple(listed), name or identifier(stem), init, chosen, vectors, has_inputs)
+    request = Request(tuple(listed), name or identifier(stem), init, chosen, vectors, has_inputs, threads)
     return _written(folder, WRITERS[form](request))
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ocannl.codegen.c_family.dialect import Definition
 from ocannl.ir.name_mangling import identifier
 from ocannl.ir.precision import float32, float64
-from ocannl_backend_c.dialect import DIALECT, PROLOGUE
+from ocannl_backend_c.dialect import COMPILERS, DIALECT
 from ocannl_backend_c.emit import TranslationUnit
 from ocannl_export.reserved_names import C_NAMES
 
@@ -15,29 +15,47 @@ FLAGS = ("-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-fno-math-errn
 """Options of gcc and clang that the semantics of programs need: integers wrap around, arrays of different types share
 memory, and only explicit `fma` is fused."""
 
-ISO_PROLOGUE = """\
-#include <math.h>
-
-struct control {
-  int unused;
+CONTROL = """\
+struct control {  /* of a call: the caller's threads */
+  void (*parallel_for)(void *pool, void (*run)(void *loop, int64_t chunk), void *loop, int64_t chunks);
+  void *pool;
+  struct control *without_signals;
 };
 """
+
+GNU_PROLOGUE = f"{COMPILERS}\n{CONTROL}"
+
+ISO_PROLOGUE = f"#include <math.h>\n\n{CONTROL}"
 """Included by ISO C after the header of the library, which includes the integer types."""
 
-SERIAL_FOR = Definition(
+NEVER_CANCELLED = Definition("poll", "static int poll(struct control *control)\n{\n  (void)control;\n  return 0;\n}")
+
+PARALLEL_FOR = Definition(
     "parallel_for",
     """\
+struct parallel_loop {
+  int (*body)(void *frame, int64_t chunk, int64_t thread);
+  void *frame;
+};
+
+static void run_chunk(void *loop, int64_t chunk)
+{
+  struct parallel_loop *running = loop;
+  running->body(running->frame, chunk, 0);
+}
+
 static int parallel_for(
     struct control *control, int (*body)(void *frame, int64_t chunk, int64_t thread), void *frame, int64_t num_chunks)
 {
-  (void)control;
-  for (int64_t chunk = 0; chunk < num_chunks; chunk++)
-    if (body(frame, chunk, 0)) return 1;
+  struct parallel_loop loop = { body, frame };
+  if (control->parallel_for) control->parallel_for(control->pool, run_chunk, &loop, num_chunks);
+  else
+    for (int64_t chunk = 0; chunk < num_chunks; chunk++) run_chunk(&loop, chunk);
   return 0;
 }""",
 )
 
-GNU_C = replace(DIALECT, reserved_names=C_NAMES)
+GNU_C = replace(DIALECT, reserved_names=C_NAMES, poll=NEVER_CANCELLED, parallel_for=PARALLEL_FOR)
 
 ISO_C = replace(
     GNU_C,
@@ -47,8 +65,6 @@ ISO_C = replace(
     inline="static inline {type} {name}({params})",
     nest="static {type} {name}({params})",
     conditional_loads="",
-    poll=Definition("poll", "static int poll(struct control *control)\n{\n  (void)control;\n  return 0;\n}"),
-    parallel_for=SERIAL_FOR,
     intrinsics={},
     vector="",
     convert="",
@@ -61,11 +77,11 @@ ISO_C = replace(
 )
 
 # No identifier ends with `_`, so the names of entry functions are not those of the interface.
-GNU_UNIT = TranslationUnit(GNU_C, PROLOGUE, "static ", "run_{}_", has_python=False)
+GNU_UNIT = TranslationUnit(GNU_C, GNU_PROLOGUE, "static ", "run_{}_", has_python=False)
 ISO_UNIT = TranslationUnit(ISO_C, ISO_PROLOGUE, "static ", "run_{}_", has_python=False)
 
 
 def hidden_unit(level: str) -> TranslationUnit:
     """The form of programs that another file of the same library calls."""
     linkage = '__attribute__((visibility("hidden"))) '
-    return TranslationUnit(GNU_C, PROLOGUE, linkage, f"run_{identifier(level)}_{{}}_", has_python=False)
+    return TranslationUnit(GNU_C, GNU_PROLOGUE, linkage, f"run_{identifier(level)}_{{}}_", has_python=False)

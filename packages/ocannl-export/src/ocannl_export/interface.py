@@ -46,7 +46,7 @@ const char *@NAME@_message(int code);
 size_t @NAME@_size(void);
 size_t @NAME@_alignment(void);
 
-/* Sets all arrays to their initial values; @SEED@. */
+/* Sets all arrays to their initial values; @SEED@. Local arrays take at most @STACK@ kB of stack. */
 int @NAME@_init(struct @NAME@ *net, uint64_t seed);
 
 @FUNCTIONS@
@@ -153,6 +153,13 @@ int @NAME@_set(struct @NAME@ *net, const char *name, const void *cells, size_t b
 }
 """
 
+THREAD_MEMBERS = (
+    "  /* Calls run(loop, chunk) for each chunk below `chunks`, in any order, on any threads, and returns when all",
+    "     calls have; null, as after `init`, for the calling thread alone. */",
+    "  void (*parallel_for)(void *pool, void (*run)(void *loop, int64_t chunk), void *loop, int64_t chunks);",
+    "  void *pool;  /* the first argument of `parallel_for` */",
+)
+
 Call = Callable[[ExportedFunction], str]
 """The statements of C that run the program of a function on `net` and `symbols`, and return its status."""
 
@@ -168,6 +175,7 @@ def header(library: Library, *, is_aligned: bool) -> str:
             f"  {constant(library.name, code)} = {number},  /* {text} */" for number, (code, text) in enumerate(CODES)
         ),
         "SEED": seed,
+        "STACK": f"{-(-library.stack_bytes // 1024)}",
         "FUNCTIONS": "".join(f"{_documented(library, function)}\n" for function in library.functions),
         "SAVING": fill(SAVING, names(library.name)) if library.saved else "",
         **names(library.name),
@@ -226,6 +234,8 @@ def _structure(library: Library, is_aligned: bool) -> str:
     if library.workspace_bytes:
         cells = -(-library.workspace_bytes // 8)
         lines.append(f"  uint64_t {WORKSPACE}[{cells}]{suffix};  /* of the functions, between calls without meaning */")
+    if library.threads:
+        lines += THREAD_MEMBERS
     return "\n".join([f"struct {library.name} {{", *lines, "};"])
 
 
@@ -269,6 +279,8 @@ def _init(library: Library, dialect: Dialect) -> str:
     lines += ["  int code = checked(net);", "  if (code) return code;", "  (void)seed;"]
     end = f"offsetof(struct {library.name}, {WORKSPACE})" if library.workspace_bytes else "sizeof *net"
     lines.append(f"  for (size_t n = 0; n < {end}; n++) ((unsigned char *)net)[n] = 0;")
+    if library.threads:
+        lines += ["  net->parallel_for = 0;", "  net->pool = 0;"]
     for field in library.members:
         address = f"({field.c_type} *){'&' if not field.dims else ''}net->{field.name}"
         match field.initial:

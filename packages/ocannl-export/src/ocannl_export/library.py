@@ -12,6 +12,7 @@ from ocannl.ir.assign import nodes
 from ocannl.ir.cpu import COMMON_CPU, Cpu
 from ocannl.ir.loops import Proc
 from ocannl.ir.name_mangling import Namer, identifier
+from ocannl.ir.stack_size import stack_bytes
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import graph
 from ocannl.lang.core.random import numbered
@@ -28,6 +29,8 @@ from ocannl_export.reserved_names import C_NAMES, GENERATED_TYPES, KEYWORDS, PAR
 from ocannl_export.targets import InstructionSet
 
 WORKSPACE = "workspace"
+THREAD_MEMBERS = frozenset({"parallel_for", "pool"})
+"""Members for the caller's threads."""
 
 KINDS = {
     Role.PARAMETER: "parameter", Role.STATE: "state", Role.PLACEHOLDER: "input", Role.DATA: "constant",
@@ -89,7 +92,8 @@ class ExportedFunction:
 class Library:
     """What is exported: programs of each target, in the order of `functions`, and the arrays they share.
 
-    `initializing` is the function, if any, that computes the initial values of parameters given by expressions.
+    `initializing` is the function, if any, that computes the initial values of parameters given by expressions. With
+    `threads`, the structure has the caller's function that runs parallel loops.
     """
 
     name: str
@@ -98,6 +102,7 @@ class Library:
     programs: Mapping[InstructionSet, tuple[Proc, ...]]
     initializing: ExportedFunction | None
     workspace_bytes: int
+    threads: bool = False
 
     @property
     def members(self) -> tuple[Field, ...]:
@@ -113,6 +118,11 @@ class Library:
         return _aligned(max((f.offset_bytes + f.nbytes for f in self.members if f.offset_bytes is not None), default=0))
 
     @property
+    def stack_bytes(self) -> int:
+        """Upper bound of the stack that the local arrays of functions take."""
+        return max((stack_bytes(proc) for procs in self.programs.values() for proc in procs), default=0)
+
+    @property
     def size_bytes(self) -> int:
         """The size of the structure."""
         return max(ALIGNMENT_BYTES, _aligned(self.workspace_offset_bytes + self.workspace_bytes))
@@ -126,9 +136,10 @@ def describe(
     cpu: Cpu = COMMON_CPU,
     *,
     inputs: bool = False,
+    threads: bool = False,
 ) -> Library:
     """Describes routines of one context; `init` is what `Context.init` takes. Placeholders start at zero, or with
-    `inputs` at their values in the context.
+    `inputs` at their values in the context. With `threads`, long loops are parallel.
 
     Raises: ArgumentError, CodeError, ExportError, UninitializedError.
     """
@@ -152,14 +163,17 @@ def describe(
             initializing = ExportedFunction(names("initialize"), ())
             functions.append((initializing, program))
     programs = {
-        target: tuple(program_for(program, function.name, target, cpu) for function, program in functions)
+        target: tuple(
+            program_for(program, function.name, target, cpu, threads=threads) for function, program in functions
+        )
         for target in targets
     }
     values = InitialValues(ctx, init is not None, computed, inputs)
-    fields = _fields(routines, [proc for procs in programs.values() for proc in procs], values)
+    reserved = THREAD_MEMBERS if threads else frozenset[str]()
+    fields = _fields(routines, [proc for procs in programs.values() for proc in procs], values, reserved)
     workspace = max((proc.arena for procs in programs.values() for proc in procs), default=0)
     listed = tuple(function for function, _ in functions if function is not initializing)
-    return Library(name, fields, listed, programs, initializing, workspace)
+    return Library(name, fields, listed, programs, initializing, workspace, threads)
 
 
 def _check_name(name: str) -> None:
@@ -187,13 +201,15 @@ def _init_code(init: object) -> object:
     return graph.init_code(params)
 
 
-def _fields(routines: Sequence[Routine], procs: Sequence[Proc], values: InitialValues) -> tuple[Field, ...]:
+def _fields(
+    routines: Sequence[Routine], procs: Sequence[Proc], values: InitialValues, reserved: frozenset[str]
+) -> tuple[Field, ...]:
     written: dict[TNode, bool] = {}
     for proc in procs:
         for node, is_written in arguments(proc):
             written[node] = written.get(node, False) or is_written
     entries = _entries(routines)
-    names = Namer(C_NAMES | {WORKSPACE})
+    names = Namer(C_NAMES | {WORKSPACE} | reserved)
     fields, offset = [], 0
     for node, is_written in sorted(written.items(), key=lambda item: item[0].id):
         kind = "state" if node.role is Role.PLACEHOLDER and is_written else KINDS[node.role]

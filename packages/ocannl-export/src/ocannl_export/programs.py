@@ -18,8 +18,10 @@ from ocannl_backend_c.dialect import TYPES
 from ocannl_export.errors import ExportError
 from ocannl_export.targets import InstructionSet
 
-WITHOUT_PROCESS = frozenset({"insert_polls", "parallelize"})
-"""Passes that a program needs in a process with threads and signals only."""
+WITHOUT_SIGNALS = frozenset({"insert_polls"})
+"""Passes that a program needs in a process with signals only."""
+
+WITHOUT_THREADS = frozenset({"parallelize"})
 
 VECTOR_HINTS = frozenset({"prefetch", "use_nontemporal_stores"})
 """Passes whose results ISO C cannot express."""
@@ -34,15 +36,19 @@ def capabilities(target: InstructionSet, cpu: Cpu = COMMON_CPU) -> Capabilities:
     )
 
 
-def program_for(program: Program, name: str, target: InstructionSet, cpu: Cpu = COMMON_CPU) -> Proc:
-    """The loops of a routine for a target, under a name that is an identifier.
+def program_for(
+    program: Program, name: str, target: InstructionSet, cpu: Cpu = COMMON_CPU, *, threads: bool = False
+) -> Proc:
+    """The loops of a routine for a target, under a name that is an identifier; with `threads`, long loops are parallel.
 
     Raises: ExportError for routines with host calls or merge buffers, and for types that C lacks.
     """
     _refuse(program)
     described = capabilities(target, cpu)
-    hints = frozenset() if target.vector_bytes else VECTOR_HINTS
-    proc = optimize(lower(program.comp, name), program.keep_reasons, described, without=WITHOUT_PROCESS | hints)
+    without = WITHOUT_SIGNALS
+    without |= frozenset() if threads else WITHOUT_THREADS
+    without |= frozenset() if target.vector_bytes else VECTOR_HINTS
+    proc = optimize(lower(program.comp, name), program.keep_reasons, described, without=without)
     verify(proc, "placed", alignment_bytes=described.alignment_bytes)
     return replace(proc, name=name)
 

@@ -17,7 +17,7 @@ Files = Mapping[str, str | bytes]
 @dataclass(frozen=True, slots=True)
 class Request:
     """Routines and how they are exported. `target` is None for the default of a form; with `inputs`, the values of
-    placeholders in the context are initial values."""
+    placeholders in the context are initial values; with `threads`, callers may run parallel loops on theirs."""
 
     routines: tuple[Routine, ...]
     name: str
@@ -25,6 +25,9 @@ class Request:
     target: InstructionSet | None
     vectors: bool
     inputs: bool
+    threads: bool = False
 
     def library(self, targets: Iterable[InstructionSet], cpu: Cpu = COMMON_CPU) -> Library:
-        return describe(self.routines, self.name, targets, self.init, cpu, inputs=self.inputs)
+        return describe(
+            self.routines, self.name, targets, self.init, cpu, inputs=self.inputs, threads=self.threads
+        )

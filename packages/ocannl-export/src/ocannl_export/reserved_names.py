@@ -44,12 +44,13 @@ C_NAMES = reserved(DIALECT) | CPP | MACROS
 
 KEYWORDS = C_NAMES | JAVASCRIPT | PYTHON
 
-GENERATED_TYPES = frozenset({"control", "thread_pool", "sha256", "saved_array", "alignment_probe"})
+GENERATED_TYPES = frozenset({"control", "parallel_loop", "sha256", "saved_array", "alignment_probe"})
 """Structures of the generated code."""
 
 GENERATED_FUNCTIONS = frozenset((
     "checked", "copy_bytes", "add_data", "find_data", "sha256_block", "sha256_start", "sha256_add", "sha256_finish",
-    "random_word", "random_unit_float", "random_unit_double", "natural_logarithm", "cosine_of_turns", "normal_number",
+    "run_chunk", "random_word", "random_unit_float", "random_unit_double", "natural_logarithm", "cosine_of_turns",
+    "normal_number",
     *(f"draw_{kind}_{precision}" for kind in ("uniform", "normal") for precision in (
         "float64", "float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn")),
 ))  # fmt: skip
@@ -61,7 +62,7 @@ METHODS = frozenset((
 ))  # fmt: skip
 """Names of the interface: functions of C, and members of the class `Net` of JavaScript and Python."""
 
-PARAMETERS = frozenset({"net", "code", "symbols", "addresses", "checked", "self", "ctypes", "BigInt"})
+PARAMETERS = frozenset({"net", "code", "control", "symbols", "addresses", "checked", "self", "ctypes", "BigInt"})
 """Names that functions of the interface use."""
 
 

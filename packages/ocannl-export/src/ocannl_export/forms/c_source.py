@@ -42,9 +42,10 @@ def run_statements(library: Library, target: InstructionSet, function: ExportedF
     addresses = [_address(fields, node) for node, _ in arguments(proc)]
     if proc.arena:
         addresses.append(f"net->{WORKSPACE}")
+    control = "struct control control = { net->parallel_for, net->pool, &control };\n" if library.threads else ""
     return f"""\
 void *const addresses[] = {{ {", ".join(addresses)} }};
-return {unit.symbol(proc.name)}(addresses, symbols, 0);"""
+{control}return {unit.symbol(proc.name)}(addresses, symbols, {"&control" if library.threads else "0"});"""
 
 
 def proc_of(library: Library, target: InstructionSet, function: ExportedFunction) -> Proc:

@@ -17,7 +17,7 @@ from ocannl.ir.cpu import COMMON_CPU, Cpu
 from ocannl_backend_c import toolchain
 from ocannl_backend_c.emit import emit
 from ocannl_export import compilers
-from ocannl_export.c_dialects import GNU_UNIT, hidden_unit
+from ocannl_export.c_dialects import CONTROL, GNU_UNIT, hidden_unit
 from ocannl_export.forms.c_source import c_files, run_statements
 from ocannl_export.interface import header, interface
 from ocannl_export.library import ExportedFunction, Library
@@ -94,5 +94,5 @@ def _dispatching_interface(library: Library, levels: Sequence[InstructionSet]) -
     prelude = Prelude()
     for definition in definitions(GNU_UNIT.dialect, library.fields):
         prelude.use(definition)
-    head = [f'#include "{library.name}.h"', "", "struct control;", *declared, ""]
+    head = [f'#include "{library.name}.h"', "", CONTROL, *declared, ""]
     return "\n".join([*head, *prelude.lines(), text])

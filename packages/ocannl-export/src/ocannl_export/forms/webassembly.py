@@ -20,6 +20,7 @@ from ocannl_export.targets import TARGETS
 from ocannl_export.templates import fill, names
 
 STACK_BYTES = 1 << 20
+"""For calls, besides local arrays."""
 INSTANCE = """
 static struct @NAME@ instance;
 
@@ -30,8 +31,8 @@ struct @NAME@ *@NAME@_instance(void)
 """
 OPTIONS = (
     "-fhosted",  # `sqrt` and others are instructions
-    "-nostdlib", "-Wl,--no-entry", f"-Wl,-z,stack-size={STACK_BYTES}", "-Wl,--strip-all", "-Wl,--gc-sections",
-)  # fmt: skip
+    "-nostdlib", "-Wl,--no-entry", "-Wl,--strip-all", "-Wl,--gc-sections",
+)
 IMPORTS = {
     **{
         f"{name}{suffix}": f"Math.{name}"
@@ -162,7 +163,8 @@ def binary(library: Library) -> bytes:
     functions += ["save", "load", "saved_size"] if library.saved else []
     exported = [f"-Wl,--export={name}_{function}" for function in functions]
     command = [*compiler.command, *compiler.options(), *compilers.cross_options(target), *OPTIONS, *exported]
-    command += ["-Wl,--export=__heap_base", "-o", "code.wasm", f"{name}.c"]
+    stack = STACK_BYTES + -(-library.stack_bytes // 16) * 16
+    command += [f"-Wl,-z,stack-size={stack}", "-Wl,--export=__heap_base", "-o", "code.wasm", f"{name}.c"]
     try:
         return compilers.run(command, files, "code.wasm")
     except CompileError as error:
