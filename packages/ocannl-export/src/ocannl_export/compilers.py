@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,12 +19,16 @@ ZIG = (sys.executable, "-m", "ziglang", "cc")
 OPTIMIZATION = ("-O3", "-w")
 NO_UNROLLED_LOOPS = ("--param=max-completely-peeled-insns=50", "--param=max-completely-peel-times=4")
 """Options of gcc, which clang ignores: loops that gain from unrolling are unrolled in the text already."""
-COMPACT = ("-O2", "-w")
+COMPACT = ("-Os", "-w")
 """For functions that run seldom, which `-O3` makes larger by unrolled loops."""
 NO_UNWINDING = ("-fno-asynchronous-unwind-tables",)
 """No tables for exceptions, which C does not raise."""
-LINKED = {"linux": ("-Wl,-z,noseparate-code,-z,norelro", "-Wl,--build-id=none", "-Wl,--hash-style=gnu")}
-"""Options for small shared libraries by platform: without gaps between code and constants."""
+SMALL_LIBRARIES = (
+    "-Wl,-z,noseparate-code,-z,norelro,-z,common-page-size=64", "-Wl,--build-id=none", "-Wl,--hash-style=gnu",
+    "-nostartfiles",
+)  # fmt: skip
+"""Options of GNU's linker for small shared libraries: without gaps between code, constants and data, and without the
+code that runs constructors, which C does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,24 @@ def level_options(target: InstructionSet) -> tuple[str, ...]:
     if target.name == NATIVE:
         return tuple(option for option in toolchain.toolchain().tuning if option.startswith("-m"))
     wide = (toolchain.FULL_WIDTH_VECTORS,) if target.vector_bytes == 64 else ()
-    return (f"-march={target.march}", *wide)
+    names = ((f"-march={target.march}", *wide), (f"-mcpu={target.cpu}", *wide))  # of gcc and clang, and of zig
+    return next(filter(accepts, names), names[0])
+
+
+def small_library_options() -> tuple[str, ...]:
+    """The options for small shared libraries that the compiler of the C backend has."""
+    return SMALL_LIBRARIES if accepts(SMALL_LIBRARIES) else ()
+
+
+@cache
+def accepts(options: tuple[str, ...]) -> bool:
+    """Whether the compiler of the C backend has these options."""
+    command = (*toolchain.toolchain().command, *options, "-shared", "-fPIC", "-o", "code.so", "code.c")
+    try:
+        run(command, {"code.c": "int unused;\n"}, "code.so")
+    except CompileError:
+        return False
+    return True
 
 
 def cross_options(target: InstructionSet) -> tuple[str, ...]:

@@ -115,7 +115,9 @@ int @NAME@_save(const struct @NAME@ *net, void *buffer, size_t size)
   for (size_t n = 0; n < @HEADER_BYTES@; n++) bytes[n] = (unsigned char)header[n];
   sha256_start(&hash);
   sha256_start(&piece);
-  sha256_add(&hash, (const unsigned char *)digest_start, @DIGEST_START_BYTES@);
+  sha256_add(&hash, (const unsigned char *)digest_start, @BEFORE_KINDS_BYTES@);
+  sha256_add(&hash, (const unsigned char *)header + @KINDS_POSITION@, @KINDS_BYTES@);
+  sha256_add(&hash, (const unsigned char *)digest_start + @BEFORE_KINDS_BYTES@, @AFTER_KINDS_BYTES@);
   for (size_t n = 0; n < @NUM_SAVED@; n++) {
     const struct saved_array *array = &saved_arrays[n];
     const unsigned char *data = memory + array->offset;
@@ -193,6 +195,8 @@ def save_and_load(library: Library) -> str:
     header = length.to_bytes(8, "little") + text.ljust(length)
     listed = [[key, str(stored_type(f.node.precision.numpy)), *f.dims] for key, f in sorted(arrays.items())]
     digest_start = json.dumps([dict(sorted(metadata.items())), listed]).encode()
+    kinds = json.dumps(metadata[KINDS]).encode()  # the longest part of the metadata, which the header has as well
+    before, after = digest_start.split(kinds)
     rows = []
     for _, field in sorted(arrays.items()):
         description = _description_start(field)
@@ -200,14 +204,15 @@ def save_and_load(library: Library) -> str:
         rows.append(f"  {{ {header.index(description)}, {len(description)}, {location} }},")
     constants = {
         "PIECE_BYTES": safetensors_file.PIECE_BYTES, "SAVED_BYTES": len(header) + end, "HEADER_BYTES": len(header),
-        "DIGEST_START_BYTES": len(digest_start), "NUM_SAVED": len(rows),
+        "BEFORE_KINDS_BYTES": len(before), "AFTER_KINDS_BYTES": len(after),
+        "KINDS_POSITION": header.index(kinds), "KINDS_BYTES": len(kinds), "NUM_SAVED": len(rows),
         "DIGEST_POSITION": header.index(safetensors_file.NO_DIGEST.encode()),
     }  # fmt: skip
     numbers = {name: str(number) for name, number in constants.items()}
     return "\n".join([
         fill(SHA256, {"CONSTANTS": _sha256_constants()}),
         f"static const char header[] =\n{c_string(header)};",
-        f"static const char digest_start[] =\n{c_string(digest_start)};",
+        f"static const char digest_start[] =  /* without the kinds */\n{c_string(before + after)};",
         "",
         "static const struct saved_array {",
         "  size_t description, description_bytes;  /* in the header, up to the numbers of the data */",

@@ -7,7 +7,6 @@ the process started.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -38,7 +37,7 @@ def linked(library: Library, levels: Sequence[InstructionSet]) -> bytes:
     compiler = compilers.host_compiler()
     files: dict[str, str] = {f"{library.name}.h": header(library, is_aligned=True)}
     command = [*compiler.command, *compiler.options(compilers.COMPACT), "-fPIC", "-shared", "-s"]
-    command += compilers.LINKED.get(sys.platform, ())
+    command += compilers.small_library_options()
     objects = {}
     for level in levels:
         text = emit(library.programs[level], hidden_unit(level.name))
