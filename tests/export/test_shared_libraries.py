@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import platform
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from exported_library import Library, Training, perceptron
 
 import ocannl as oc
@@ -21,6 +24,8 @@ pytestmark = pytest.mark.skipif(
 LEVELS = ["native", None]
 if platform.machine() == "x86_64":
     LEVELS += ["x86-64", "x86-64-v3"]
+
+Network = Callable[[], tuple[oc.Tensor, dict[oc.Tensor, np.ndarray[Any, Any]]]]
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +64,52 @@ def test_training_computes_what_the_c_backend_does(level: str | None, tmp_path: 
     else:
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-7)
     assert expected[-1] < 0.1 * expected[0]
+
+
+def lenet() -> tuple[oc.Tensor, dict[oc.Tensor, np.ndarray[Any, Any]]]:
+    x, t = oc.placeholder("x", batch=[8], output=[28, 28, 1]), oc.placeholder("t", batch=[8], output=[10])
+    loss = oc.cross_entropy(nn.lenet(classes=10)(x), t).mean()
+    rng = np.random.default_rng(0)
+    images = rng.standard_normal((8, 28, 28, 1)).astype("f4")
+    return loss, {x: images, t: np.eye(10, dtype="f4")[rng.integers(0, 10, 8)]}
+
+
+def decoder() -> tuple[oc.Tensor, dict[oc.Tensor, np.ndarray[Any, Any]]]:
+    tokens = oc.placeholder("tokens", batch=[4, 12], output=[], dtype="int32")
+    following = oc.placeholder("following", batch=[4, 12], output=[], dtype="int32")
+    scores = nn.gpt(vocabulary=17, length=12, width=32, layers=2, heads=4)(tokens)
+    loss = oc.cross_entropy(scores, following).mean()
+    ids = np.random.default_rng(0).integers(0, 17, (4, 13)).astype("i4")
+    return loss, {tokens: np.ascontiguousarray(ids[:, :-1]), following: np.ascontiguousarray(ids[:, 1:])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", [lenet, decoder])
+def test_networks_train_with_the_bits_of_the_c_backend(network: Network, tmp_path: Path) -> None:
+    """1 000 steps from a file of `oc.save`: all losses, and at the end all parameters and states."""
+    loss, data = network()
+    ctx = oc.Context("c", threads=1)
+    ctx.init(loss, seed=5)
+    step = ctx.compile(oc.seq(train.grad_update(loss), train.adam(loss, 1e-3)), name="step")
+    for leaf, array in data.items():
+        ctx[leaf] = array
+    oc.export(step, tmp_path / "net.so", init=loss, target="native")
+    library = Library(tmp_path / "net.so", "net")
+    oc.save(tmp_path / "start.safetensors", ctx, step)
+    assert library.init(1) == library.load((tmp_path / "start.safetensors").read_bytes()) == 0
+    assert all(library.set(leaf.label, array) == 0 for leaf, array in data.items())
+    losses = []
+    for _ in range(1000):
+        step()
+        assert library.call("step") == 0
+        losses.append((ctx[loss].item(), library.get("loss").item()))
+    assert all(expected == actual for expected, actual in losses)
+    assert losses[-1][0] < 0.2 * losses[0][0]
+    oc.save(tmp_path / "end.safetensors", ctx, step)
+    saved = safetensors.numpy.load(library.save())
+    expected = safetensors.numpy.load_file(tmp_path / "end.safetensors")
+    assert saved.keys() == expected.keys()
+    assert all(saved[key].tobytes() == expected[key].tobytes() for key in saved)
 
 
 def test_uniform_numbers_are_those_of_a_context(library: Library, training: Training) -> None:
