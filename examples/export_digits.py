@@ -2,8 +2,9 @@
 
     python examples/export_digits.py digits.html
 
-A file called digits.c is C instead, digits.so a shared library, digits.whl a package of Python (see docs/export.md).
-Requires ocannl-export, and for the page the wheel ziglang.
+On the page, `drawing` can be painted, and `recognize` computes what digit it is. A file called digits.c is C instead,
+which train_digits.c uses, digits.so a shared library, digits.whl a package of Python (see docs/export.md). Requires
+ocannl-export, and for the page the wheel ziglang.
 """
 
 from __future__ import annotations
@@ -19,19 +20,21 @@ BATCHES, BATCH = 18, 50
 
 
 def make() -> dict[str, object]:
-    """The arguments of `oc.export`: a training step on batch `n`."""
+    """The arguments of `oc.export`: a training step on batch `n`, and the probabilities of a drawing."""
     digits = load_digits()
     count = BATCHES * BATCH
-    pixels = digits.data[:count].astype("uint8").reshape(BATCHES, BATCH, 64)
+    pixels = digits.images[:count].astype("uint8").reshape(BATCHES, BATCH, 8, 8)
     images = oc.tensor(pixels, batch_axes=2, label="images")
     labels = oc.tensor(digits.target[:count].astype("uint8").reshape(BATCHES, BATCH), batch_axes=2, label="labels")
     n = oc.symbol("n", 0, BATCHES)
-    scores = nn.mlp(images[n].astype("float32") / 16, widths=[32, 10])
-    loss = oc.cross_entropy(scores, labels[n].astype("int32")).mean()
+    net = nn.mlp(widths=[32, 10])
+    loss = oc.cross_entropy(net(images[n].astype("float32") / 16), labels[n].astype("int32")).mean()
+    probabilities = oc.softmax(net(oc.placeholder("drawing", output=[8, 8]))).with_label("probabilities")
     ctx = oc.Context("c")
     ctx.init(loss)
     step = ctx.compile(oc.seq(train.grad_update(loss), train.adam(loss, 0.003)), name="train")
-    return {"routines": step, "init": loss}
+    recognize = ctx.compile(probabilities.forward, name="recognize", keep=probabilities)
+    return {"routines": [step, recognize], "init": loss, "name": "digits"}
 
 
 if __name__ == "__main__":

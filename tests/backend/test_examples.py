@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import wave
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import ocannl as oc
 
@@ -225,13 +227,28 @@ def test_fine_tune_head_on_sentences(monkeypatch):
 
 @pytest.mark.parametrize("_backend", [BACKENDS[0]], indirect=True)
 def test_export_digits(tmp_path, _backend):
-    """The C source; tests/export compiles what the other forms need."""
+    """The C source, and the program of C that trains; tests/export compiles what the other forms need."""
     pytest.importorskip("sklearn")
     pytest.importorskip("ocannl_export")
     command = [sys.executable, str(EXAMPLES / "export_digits.py"), "digits.c"]
     printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert [line.split()[0] for line in printed.splitlines()] == ["digits.h", "digits.c"]
     assert "int digits_train(struct digits *net, int64_t n);" in (tmp_path / "digits.h").read_text()
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    program = EXAMPLES / "train_digits.c"
+    head = program.read_text().partition("*/")[0]
+    (line,) = (line.strip() for line in head.splitlines() if line.strip().startswith("cc "))
+    command = [compiler, *line.replace("-O3", "-O1").replace("examples/train_digits.c", str(program)).split()[1:]]
+    subprocess.run([*command, "-Wall", "-Wextra"], cwd=tmp_path, check=True)
+    command = [tmp_path / "train_digits", "digits.safetensors"]
+    printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    losses = [float(line.rpartition(" ")[2]) for line in printed.splitlines() if line.startswith("epoch")]
+    assert losses == sorted(losses, reverse=True) and losses[-1] < 0.25
+    assert "the drawing is a 9 (" in printed
+    saved = safetensors.numpy.load_file(tmp_path / "digits.safetensors")
+    assert saved["net.linear_2.w"].shape == (10, 32)
 
 
 def test_there_is_a_test_for_every_example():

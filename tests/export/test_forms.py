@@ -192,6 +192,32 @@ def test_object_files_for_other_machines(target: str, training: Training, tmp_pa
     oc.export(training.step, tmp_path / "mlp.o", init=training.loss, target=target)
     code = (tmp_path / "mlp.o").read_bytes()
     assert code[:4] == b"\x7fELF" and int.from_bytes(code[18:20], "little") == MACHINES[target]
+    assert b"__aeabi_fmul" not in code  # which computes products of float32 without instructions for them
+    assert b"__aeabi_unwind" not in code
+
+
+MICROCONTROLLER = """\
+#include "mlp.h"
+static struct mlp net;
+void _start(void)
+{
+  mlp_init(&net, 0);
+  for (;;) mlp_infer(&net);
+}
+"""
+
+
+@needs_zig
+@pytest.mark.slow
+def test_programs_of_microcontrollers_hold_what_they_call(training: Training, tmp_path: Path) -> None:
+    oc.export([training.step, training.infer], tmp_path / "mlp.o", init=training.loss, target="thumb")
+    (tmp_path / "main.c").write_text(MICROCONTROLLER)
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", "thumb-freestanding-eabihf"]
+    command += ["-mcpu=cortex_m4+vfp4d16sp", "-Os", "-nodefaultlibs", "-nostartfiles", "-Wl,--gc-sections", "-Wl,-s"]
+    subprocess.run([*command, "-o", "program.elf", "main.c", "mlp.o"], cwd=tmp_path, check=True)
+    program, code = (tmp_path / "program.elf").read_bytes(), (tmp_path / "mlp.o").read_bytes()
+    assert len(program) < len(code)
+    assert b"safetensors" in code and b"safetensors" not in program
 
 
 SCRIPT = """\

@@ -21,8 +21,10 @@ NO_UNROLLED_LOOPS = ("--param=max-completely-peeled-insns=50", "--param=max-comp
 """Options of gcc, which clang ignores: loops that gain from unrolling are unrolled in the text already."""
 COMPACT = ("-Os", "-w")
 """For functions that run seldom, which `-O3` makes larger by unrolled loops."""
-NO_UNWINDING = ("-fno-asynchronous-unwind-tables",)
+NO_UNWINDING = ("-fno-asynchronous-unwind-tables", "-fno-unwind-tables")
 """No tables for exceptions, which C does not raise."""
+SECTIONS = ("-ffunction-sections", "-fdata-sections")
+"""Functions and arrays in sections of their own, so that linkers drop what a program does not use."""
 SMALL_LIBRARIES = (
     "-Wl,-z,noseparate-code,-z,norelro,-z,common-page-size=64", "-Wl,--build-id=none", "-Wl,--hash-style=gnu",
     "-nostartfiles",

@@ -54,6 +54,7 @@ def object_file(request: Request) -> Files:
         compiler, options = compilers.host_compiler(), (*compilers.level_options(target), "-fPIC")
     else:
         compiler, options = compilers.cross_compiler("object"), compilers.cross_options(target)
+    options = (*options, *compilers.SECTIONS)
     library = request.library([target], host_cpu() if target.name == NATIVE else COMMON_CPU)
     files = c_files(library, target, GNU_UNIT)
     texts = {name: text for name, text in files.items() if isinstance(text, str)}
