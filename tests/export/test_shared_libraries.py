@@ -16,6 +16,8 @@ from exported_library import Library, Training, perceptron
 
 import ocannl as oc
 from ocannl import nn, train
+from ocannl_export.forms.native import native_target
+from ocannl_export.library import describe
 
 pytestmark = pytest.mark.skipif(
     not any(row.name == "c" and row.usable for row in oc.backends()), reason="the C backend is not usable"
@@ -216,6 +218,19 @@ def test_symbols_are_arguments_within_their_ranges(tmp_path: Path) -> None:
     assert library.message(library.call("add", 5)) == library.message(library.call("add", -1)) == (
         "a symbol is out of its range"
     )
+
+
+def test_arrays_without_cells_have_the_described_offsets(tmp_path: Path) -> None:
+    x = oc.placeholder("x", b=[5, 7, 3], o=[0])
+    y, total = (x * 2).with_label("y"), (x.sum() + 1).with_label("total")
+    ctx = oc.Context("c")
+    routine = ctx.compile(oc.seq(total.forward, y.forward), name="compute", keep=[y, total])
+    oc.export(routine, tmp_path / "sums.so", target="native", inputs=True)
+    library = Library(tmp_path / "sums.so", "sums")
+    description = describe([routine], "sums", [native_target()], inputs=True)
+    assert len(library.memory) == description.size_bytes
+    assert library.init() == library.call("compute") == 0
+    assert library.get("total", ()) == 1
 
 
 def test_values_of_the_context_are_part_of_the_library(training: Training, tmp_path: Path) -> None:

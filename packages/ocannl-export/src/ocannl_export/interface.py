@@ -229,7 +229,7 @@ def _structure(library: Library, is_aligned: bool) -> str:
     suffix = f" __attribute__((aligned({ALIGNMENT_BYTES})))" if is_aligned else ""
     lines = []
     for field in library.members:
-        sizes = "".join(f"[{max(1, size)}]" for size in field.dims)
+        sizes = "".join(f"[{size if field.cells else 1}]" for size in field.dims)  # C has no empty arrays
         lines.append(f"  {field.c_type} {field.name}{sizes}{suffix};  /* {_comment(field)} */")
     if library.workspace_bytes:
         cells = -(-library.workspace_bytes // 8)

@@ -63,6 +63,11 @@ class Field:
         return cells
 
     @property
+    def member_bytes(self) -> int:
+        """The size of the member of the structure; an array without cells occupies one, since C has no empty arrays."""
+        return max(self.nbytes, self.node.precision.nbytes)
+
+    @property
     def nbytes(self) -> int:
         return self.cells * self.node.precision.nbytes
 
@@ -115,7 +120,8 @@ class Library:
 
     @property
     def workspace_offset_bytes(self) -> int:
-        return _aligned(max((f.offset_bytes + f.nbytes for f in self.members if f.offset_bytes is not None), default=0))
+        ends = (f.offset_bytes + f.member_bytes for f in self.members if f.offset_bytes is not None)
+        return _aligned(max(ends, default=0))
 
     @property
     def stack_bytes(self) -> int:
@@ -218,7 +224,7 @@ def _fields(
         is_constant = node.role is Role.DATA and not is_written and isinstance(initial, Embedded)
         if not is_constant:
             field = replace(field, offset_bytes=offset)
-            offset = _aligned(offset + max(field.nbytes, field.node.precision.nbytes))
+            offset = _aligned(offset + field.member_bytes)
         fields.append(field)
     if not fields:
         raise ExportError("the routines read and write no arrays")
