@@ -34,7 +34,7 @@ TARGETS: Mapping[str, InstructionSet] = {
         InstructionSet("aarch64", 16, 32, "armv8-a", "aarch64-linux-gnu", "generic"),
         InstructionSet("armv7", 0, 16, "armv7-a", "arm-linux-gnueabihf", "cortex_a9"),
         InstructionSet("thumb", 0, 16, "armv7e-m", "thumb-freestanding-eabihf", "cortex_m4+vfp4d16sp"),
-        InstructionSet("riscv64", 0, 16, "rv64gc", "riscv64-linux-musl", "generic_rv64"),
+        InstructionSet("riscv64", 0, 16, "rv64gc", "riscv64-linux-musl", "baseline_rv64"),
         InstructionSet("wasm32", 16, 16, "", "wasm32-freestanding", "generic+simd128+bulk_memory"),
         InstructionSet("scalar", 0, 16),
     )
