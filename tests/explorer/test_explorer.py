@@ -125,6 +125,25 @@ def test_sources_of_cells(tmp_path: Path) -> None:
     del linecache.cache["<cell 1>"]
 
 
+def test_files_of_the_same_name(tmp_path: Path) -> None:
+    value = oc.placeholder("x", o=[3])
+    for folder in ("encoder", "decoder"):
+        (tmp_path / folder).mkdir()
+        file = tmp_path / folder / "layers.py"
+        file.write_text(f"import ocannl as oc\ndef layer(x):\n    return oc.tanh(x * oc.param('{folder}_w'))\n")
+        module = {"__name__": folder}
+        exec(compile(file.read_text(), str(file), "exec"), module)
+        value = module["layer"](value)  # type: ignore[operator]
+    step = oc.Context("numpy").compile(value.forward, name="step")
+    data = data_of(step.explore(tmp_path / "step.html"))
+    names = [name for name, _ in data["files"] if name.endswith("layers.py")]
+    assert len(names) == len(set(names)) == 2
+    for label in ("encoder_w", "decoder_w"):
+        (row,) = [row for row in data["tensors"] if row["label"] == label]
+        _, _, file_number, line = data["origins"][row["origin"]]
+        assert label in data["files"][file_number][1][line - 1]
+
+
 def test_command(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import ocannl as oc\n"

@@ -21,7 +21,7 @@ class Origins:
         """For each origin: the label, the position, the number of its file (-1 if there is none), and the line."""
         rows = []
         for origin in self._numbers:
-            path, line = path_of(origin.where), int(origin.where.rpartition(":")[2] or 0)
-            file = -1 if path is None else self._files.number(path)
-            rows.append((origin.label, origin.where, file, line))
+            path, (name, _, line) = path_of(origin.where), origin.where.rpartition(":")
+            file = -1 if path is None else self._files.number(path, name)
+            rows.append((origin.label, origin.where, file, int(line or 0)))
         return rows

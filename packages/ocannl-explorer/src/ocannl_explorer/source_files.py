@@ -37,15 +37,18 @@ def source_lines(path: str) -> list[str]:
 class SourceFiles:
     """The files of a page, numbered in the order of their first use; files that cannot be read are empty."""
 
-    paths: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)  # of paths
+    names: list[str] = field(default_factory=list)
 
-    def number(self, path: str) -> int:
-        return self.paths.setdefault(path, len(self.paths))
+    def number(self, path: str, name: str) -> int:
+        if path not in self.numbers:
+            self.names.append(name)
+        return self.numbers.setdefault(path, len(self.numbers))
 
     def table(self) -> list[tuple[str, list[str]]]:
         """The name and the lines of each file."""
         lexer = PythonLexer(stripnl=False, ensurenl=False)
         return [
-            (Path(path).name, highlighted([line.rstrip("\r\n") for line in source_lines(path)], lexer))
-            for path in self.paths
+            (name, highlighted([line.rstrip("\r\n") for line in source_lines(path)], lexer))
+            for name, path in zip(self.names, self.numbers, strict=True)
         ]
