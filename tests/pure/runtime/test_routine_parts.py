@@ -110,6 +110,8 @@ def test_parts_are_cached_in_memory_and_on_disk(private_cache, monkeypatch):
 def test_source_stages_and_text(ctx):
     _, _, routine = step(ctx)
     assert "inverse =: host inv(mul)" in routine.source()
+    native = [part.code.source for part in routine.program.parts if not isinstance(part, HostCall)]
+    assert all(routine.source().count(text) == 1 for text in native)
     stages = routine.stages()
     assert {"lower", "simplify"} <= set(stages)
     assert stages["lower"].count("proc step_part") == 3

@@ -94,7 +94,7 @@ def _routine(job: Job, parts: list[Program | HostCall], backend: Backend) -> Pro
     if len(parts) == 1 and isinstance(parts[0], Program):
         return parts[0]
     programs = [part for part in parts if isinstance(part, Program)]
-    code: CompiledCode = PartsCode("\n".join(map(_source, parts)))
+    code: CompiledCode = PartsCode("\n".join(_sources(parts)))
     return PartsProgram(
         job.name, job.code, job.keep_reasons, code, tuple(_links(parts)), _symbols(job.name, programs), 0,
         tuple(fact for program in programs for fact in program.facts), backend.capabilities, {},
@@ -131,8 +131,15 @@ def _bind_parts(context: ExecutionContext, program: PartsProgram) -> tuple[Entry
     return PartsEntry(tuple(steps)), tuple(memory)
 
 
-def _source(part: Program | HostCall) -> str:
-    return print_comp(part) if isinstance(part, HostCall) else part.code.source
+def _sources(parts: Iterable[Program | HostCall]) -> Iterator[str]:
+    """The text of each host call, and of each code, which several parts share, before the first of its parts."""
+    shown: set[str] = set()
+    for part in parts:
+        if isinstance(part, HostCall):
+            yield print_comp(part)
+        elif part.code.source not in shown:
+            shown.add(part.code.source)
+            yield part.code.source
 
 
 def _symbols(routine: str, programs: Iterable[Program]) -> tuple[Sym, ...]:
