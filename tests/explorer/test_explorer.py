@@ -18,8 +18,11 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.ir.assign import Origin
 
 pytest.importorskip("ocannl_explorer")
+from ocannl_explorer.generated_code import line_origins, origins_of_lines
+
 BACKENDS = [row.name for row in oc.backends() if row.usable and row.name in ("llvm", "c", "numpy")]
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -62,7 +65,8 @@ def test_all_columns_lead_to_the_source(backend: str, tmp_path: Path) -> None:
     assert weight["shape"] == "100->64" and "output axis 1 of x is given" in weight["reasons"]
     linked = {origins[n][3] for group in data["generated"]["sets"] for n in group}
     final = zip(stages[-1]["lines"], stages[-1]["origins"], strict=True)
-    assert backend == "numpy" or linked == {origins[n][3] for line, n in final if " : " not in data["texts"][line]}
+    assert linked >= {origins[n][3] for line, n in final if " : " not in data["texts"][line]}
+    assert linked <= shown
     assert len(data["generated"]["lines"]) == len(step.source().splitlines())
 
 
@@ -102,15 +106,47 @@ def test_errors(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_routines_with_host_calls(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_routines_with_host_calls(backend: str, tmp_path: Path) -> None:
     a = oc.placeholder("a", o=[4, 4])
-    ctx = oc.Context("numpy")
+    ctx = oc.Context(backend)
     ctx[a] = np.eye(4, dtype="float32")
     total = (oc.linalg.inv(a * 2) + 1).sum()
     routine = ctx.compile(total.forward, name="solve")
     data = data_of(routine.explore(tmp_path / "solve.html", profile=routine.profile(1)))
-    assert any(row["name"].startswith("host") for row in data["profile"]["rows"])
+    (row,) = [row for row in data["profile"]["rows"] if row["name"].startswith("host")]
+    generated = data["generated"]
+    (called,) = [n for n, line in enumerate(generated["lines"]) if "=: host" in re.sub("<[^>]*>", "", line)]
+    assert row["origins"] == generated["sets"][generated["origins"][called]]
+    (origin,) = (data["origins"][n] for n in row["origins"])
+    assert "oc.linalg.inv" in Path(__file__).read_text().splitlines()[origin[3] - 1]
     assert all(data["origins"][n][2] == 0 for stage in data["stages"] for n in stage["origins"])
+
+
+def test_functions_begin_with_their_comments() -> None:
+    first, second = (Origin("y", "net.py:1"),), (Origin("z", "net.py:2"),)
+    functions = {"step.1": first, "step.2": second, "step_2.1": second}
+    lines = {
+        "; proc step": (), "": (), "; y": first, "define void @ocannl.step.1(ptr %y) {": first, "; title": first,
+        "  ret void": first, "}": first, "define i32 @ocannl.step_2(ptr %addresses) {": (), "  ret i32 0": (),
+        "declare float @sqrt()": (), "/* z */": second, "static void step_2(": second, "    float *z)": second,
+        "{": second, "int ocannl_step_2(void *const addresses[])": (), "static void step_2_1(float *y)": second,
+    }  # fmt: skip
+    assert list(line_origins(list(lines), functions, {"step": [], "step_2": []})) == list(lines.values())
+    assert list(line_origins(["define void @f() {", "; end"], {}, {})) == [(), ()]
+
+
+def test_kernels_of_triton() -> None:
+    module = pytest.importorskip("ocannl_backend_triton.emit_module")
+    step = training_step("numpy")
+    proc = step.program.rebuild()
+    lines = module.generate_module(proc).source.splitlines()
+    groups = origins_of_lines(lines, [proc])
+    heads = [n for n, line in enumerate(lines) if line.startswith("def step_")]
+    assert len(heads) > 4 and len({groups[n] for n in heads}) > 2
+    for n in heads:
+        assert groups[n] and groups[n - 2 : n + 2] == [groups[n]] * 4  # with the label, the decorator and the body
+        assert lines[n - 1] == "@triton.jit" and lines[n - 2][2:] in {origin.label for origin in groups[n]}
 
 
 def test_sources_of_cells(tmp_path: Path) -> None:

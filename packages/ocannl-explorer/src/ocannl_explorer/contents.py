@@ -9,8 +9,9 @@ from pygments.lexer import Lexer
 from pygments.lexers import CLexer, LlvmLexer, PythonLexer
 
 from ocannl.ir.assign import Origin
+from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import MemorySpace, Proc
-from ocannl.ir.printer import print_comp, short_name
+from ocannl.ir.printer import short_name
 from ocannl.ir.provenance import ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_lines
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.nest_programs import partition
@@ -18,7 +19,7 @@ from ocannl.runtime.profile import Profile
 from ocannl.runtime.program import Program
 from ocannl.runtime.routine import Routine
 from ocannl.runtime.routine_parts import parts_of
-from ocannl_explorer.generated_code import function_origins, line_origins
+from ocannl_explorer.generated_code import origins_of_lines
 from ocannl_explorer.origins import Origins
 from ocannl_explorer.source_files import SourceFiles, highlighted
 
@@ -30,20 +31,19 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
     """Collects all columns of the page. Keys are documented beside the functions that compute them."""
     files = SourceFiles()
     origins = Origins(files)
-    programs = [part for part in parts_of(routine.program) if isinstance(part, Program)]
     stages: dict[str, list[ProgramLine]] = {}
-    procs = [_rebuild(program, stages) for program in programs]
+    parts = [_rebuild(part, stages) if isinstance(part, Program) else part for part in parts_of(routine.program)]
+    procs = [part for part in parts if isinstance(part, Proc)]
     texts: dict[str, int] = {}
     data: Json = {
         "routine": routine.name,
         "backend": routine.context.backend.name,
-        "assignments": print_comp(routine.program.comp).splitlines(),
         "stages": _stages(stages, texts, origins),
         "texts": list(texts),
-        "generated": _generated(routine, procs, origins),
+        "generated": _generated(routine, parts, origins),
         "tensors": [_tensor(node, routine, origins) for node in routine.placements],
         "arena": _arena(procs, origins),
-        "profile": None if profile is None else _profile(profile, procs, routine, origins),
+        "profile": None if profile is None else _profile(profile, parts, routine, origins),
     }
     data["origins"] = origins.table()
     data["files"] = files.table()
@@ -51,7 +51,7 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
 
 
 def _rebuild(program: Program, stages: dict[str, list[ProgramLine]]) -> Proc:
-    cached: dict[int, tuple[Proc, Sequence[ProgramLine]]] = {}  # a pass without effect returns the same program
+    cached: dict[int, tuple[Proc, Sequence[ProgramLine]]] = {}  # by id: a pass without effect returns the same program
 
     def add(name: str, proc: Proc) -> None:
         if id(proc) not in cached:
@@ -73,15 +73,15 @@ def _stages(stages: dict[str, list[ProgramLine]], texts: dict[str, int], origins
     ]
 
 
-def _generated(routine: Routine, procs: Sequence[Proc], origins: Origins) -> Json:
-    """The generated text: `lines` in HTML, and for each line the `origins` of its function."""
+def _generated(routine: Routine, parts: Sequence[Proc | HostCall], origins: Origins) -> Json:
+    """The generated text: `lines` in HTML, and for each line the set of its `origins`, which index `sets`."""
     suffix = getattr(routine.context.backend, "source_suffix", "")
     lines = routine.source().splitlines()
     lexer = LEXERS.get(suffix)
     sets: dict[tuple[int, ...], int] = {}
     numbers = [
         sets.setdefault(tuple(origins.number(origin) for origin in group), len(sets))
-        for group in line_origins(lines, function_origins(procs))
+        for group in origins_of_lines(lines, parts)
     ]
     marked = highlighted(lines, lexer(stripnl=False, ensurenl=False)) if lexer else highlighted(lines, _plain())
     return {"suffix": suffix, "lines": marked, "sets": list(sets), "origins": numbers}
@@ -126,13 +126,16 @@ def _arena(procs: Sequence[Proc], origins: Origins) -> list[Json]:
     return arenas
 
 
-def _profile(profile: Profile, procs: Sequence[Proc], routine: Routine, origins: Origins) -> Json:
-    """The rows of a profile, with the origins of their nests."""
+def _profile(profile: Profile, parts: Sequence[Proc | HostCall], routine: Routine, origins: Origins) -> Json:
+    """The rows of a profile, with the origins of their nests and host calls."""
     stamps = routine.context.backend.capabilities.timestamps
     nests: dict[tuple[str, str], list[tuple[Origin, ...]]] = {}
-    for proc in procs:
-        arrays = buffer_origins(proc)
-        for member in (member for nest in partition(proc, stamps) for member in nest.members):
+    for part in parts:
+        if isinstance(part, HostCall):
+            nests.setdefault((f"host {part.name}", ""), []).append((Origin(part.label, part.where),))
+            continue
+        arrays = buffer_origins(part)
+        for member in (member for nest in partition(part, stamps) for member in nest.members):
             nests.setdefault((member.name, member.heading), []).append(nest_origins(member.body, arrays))
     rows = []
     for row in profile.rows:

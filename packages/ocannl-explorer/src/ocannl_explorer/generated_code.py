@@ -7,14 +7,39 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ocannl.codegen import deduplicated, outline_nests, with_callees
 from ocannl.ir.assign import Origin
-from ocannl.ir.loops import Proc
-from ocannl.ir.provenance import buffer_origins, nest_origins
+from ocannl.ir.host_call import HostCall
+from ocannl.ir.loops import Proc, Store, Update
+from ocannl.ir.printer import print_comp
+from ocannl.ir.provenance import buffer_origins, nest_origins, program_lines
+from ocannl.ir.walk import walk
+
+Group = tuple[Origin, ...]
+LEADING = ("/*", ";", "#", "@")  # lines that belong to the next function: comments and decorators
 
 
-def function_origins(procs: Sequence[Proc]) -> dict[str, tuple[Origin, ...]]:
-    """The origins of each generated function, keyed by `PROC.NUMBER`. A function that several equal nests share has
-    the origins of all."""
-    origins: dict[str, tuple[Origin, ...]] = {}
+def origins_of_lines(lines: Sequence[str], parts: Sequence[Proc | HostCall]) -> list[Group]:
+    """Returns the origins of each line of the source: those of its function, host call, or line of a printed program,
+    which is the source of the NumPy backend."""
+    procs = [part for part in parts if isinstance(part, Proc)]
+    groups = list(line_origins(lines, function_origins(procs), kernel_origins(procs)))
+    for call in (part for part in parts if isinstance(part, HostCall)):
+        text = print_comp(call).rstrip("\n")
+        for n, line in enumerate(lines):
+            if line == text:
+                groups[n] = (*groups[n], Origin(call.label, call.where))
+    for proc in procs:
+        printed = program_lines(proc)
+        texts = [line.text for line in printed]
+        first = lines.index(texts[0]) if texts[0] in lines else len(lines)
+        if list(lines[first : first + len(texts)]) == texts:
+            groups[first : first + len(texts)] = [(line.origin,) for line in printed]
+    return groups
+
+
+def function_origins(procs: Sequence[Proc]) -> dict[str, Group]:
+    """The origins of each generated function of LLVM IR and C, keyed by `PROC.NUMBER`. A function that several equal
+    nests share has the origins of all."""
+    origins: dict[str, Group] = {}
     for proc in procs:
         arrays = buffer_origins(proc)
         for number, nests in enumerate(deduplicated(with_callees(outline_nests(proc))), 1):
@@ -23,20 +48,43 @@ def function_origins(procs: Sequence[Proc]) -> dict[str, tuple[Origin, ...]]:
     return origins
 
 
-def line_origins(lines: Sequence[str], functions: Mapping[str, tuple[Origin, ...]]) -> Iterator[tuple[Origin, ...]]:
-    """Yields the origins of each line: those of the enclosing function, which starts at a line that is not indented
-    and ends at a closing brace or before the next such line."""
-    programs = "|".join(sorted({re.escape(name.rpartition(".")[0]) for name in functions}, key=len, reverse=True))
-    name = re.compile(rf"\b({programs})[._](\d+)(?![0-9])") if programs else None
-    current: tuple[Origin, ...] = ()
+def kernel_origins(procs: Sequence[Proc]) -> dict[str, list[Group]]:
+    """The origins of the Triton kernels of each program, in order: one kernel for each nest that writes arrays."""
+    kernels: dict[str, list[Group]] = {}
+    for proc in procs:
+        arrays = buffer_origins(proc)
+        writing = [nest for nest in outline_nests(proc) if any(isinstance(s, Store | Update) for s in walk(nest.body))]
+        kernels[proc.name] = [nest_origins(nest.body, arrays) for nest in writing]
+    return kernels
+
+
+def line_origins(
+    lines: Sequence[str], functions: Mapping[str, Group], kernels: Mapping[str, Sequence[Group]]
+) -> Iterator[Group]:
+    """Yields the origins of each line: those of its function, which begins with the comments above its head, and ends
+    at a closing brace or before the next function."""
+    remaining = {program: iter(groups) for program, groups in kernels.items()}
+    programs = "|".join(sorted(map(re.escape, kernels), key=len, reverse=True)) or "(?!)"
+    # `@ocannl.step.1(` of LLVM IR and ` step_1(` of C; entry functions are `@ocannl.step_2(` and ` ocannl_step_2(`
+    head = re.compile(rf"@ocannl\.({programs})\.(\d+)\(|(?<![\w.])({programs})_(\d+)\(")
+    kernel_head = re.compile(rf"def ({programs})_\w+\(")
+    current: Group = ()
+    waiting = 0  # lines that belong to the next function
     for line in lines:
-        is_head = bool(line) and not line[0].isspace() and line[0] not in "}/;#"
-        if is_head and name is not None and not line.startswith("declare") and not line.rstrip().endswith(";"):
-            match = name.search(line)
-            if match is not None:
-                current = functions.get(f"{match[1]}.{match[2]}", ())
-            elif line.startswith(("define", "def ", "int ", "static ", "void ")):
+        if not line or line[0].isspace() or line.startswith(("{", "}")):
+            yield from [current] * (waiting + 1)
+            waiting = 0
+            if line.startswith("}"):
                 current = ()
-        yield current
-        if line.startswith("}"):
-            current = ()
+            continue
+        if line.startswith(LEADING):
+            waiting += 1
+            continue
+        if match := kernel_head.match(line):
+            current = next(remaining[match[1]], ())
+        elif line.startswith(("define", "def ", "int ", "static ", "void ")):
+            match = head.search(line)
+            current = functions.get(f"{match[1] or match[3]}.{match[2] or match[4]}", ()) if match else ()
+        yield from [current] * (waiting + 1)
+        waiting = 0
+    yield from [()] * waiting
