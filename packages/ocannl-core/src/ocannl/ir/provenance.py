@@ -131,8 +131,10 @@ def _resolve_copies(body: Sequence[Stmt], resolved: list[list[Origin | None]]) -
     reads, writes = zip(*map(_accesses, body), strict=True) if body else ((), ())
     for n in reversed(range(len(body))):
         if resolved[n][0] is None and not isinstance(body[n], Comment):
-            readers = (m for m in range(n + 1, len(body)) if reads[m] & writes[n] and resolved[m][0])
-            resolved[n] = [resolved[reader][0] for reader in readers][:1] * len(resolved[n]) or resolved[n]
+            readers = (m for m in range(n + 1, len(body)) if resolved[m][0] and reads[m] & writes[n])
+            reader = next(readers, None)
+            if reader is not None:
+                resolved[n] = [origin or resolved[reader][0] for origin in resolved[n]]
 
 
 def _resolve_neighbours(resolved: list[list[Origin | None]]) -> None:
