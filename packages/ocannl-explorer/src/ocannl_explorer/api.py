@@ -30,6 +30,9 @@ def explore(routine: Routine, path: str | os.PathLike[str], *, profile: Profile 
         raise ArgumentError(f"`profile` is a result of `routine.profile()`, not {profile!r}"[:200])
     if profile is not None and profile.routine != routine.name:
         raise ArgumentError(f"`profile` measured the routine `{profile.routine}`, not `{routine.name}`")
+    if profile is not None and profile.backend != routine.context.backend.name:
+        backends = f"{profile.backend}, not on {routine.context.backend.name}"
+        raise ArgumentError(f"`profile` measured `{routine.name}` on {backends}")
     text = html_page(contents(routine, profile))
     target = Path(path)
     try:

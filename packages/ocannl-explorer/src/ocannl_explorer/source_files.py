@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import linecache
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -27,7 +27,7 @@ def highlighted(lines: Sequence[str], lexer: Lexer) -> list[str]:
 
 def source_lines(path: str) -> list[str]:
     """The lines of a file, or of a notebook cell, whose source is in the cache of `linecache` only."""
-    if Path(path).is_file():
+    if os.path.isfile(path):
         return linecache.getlines(path)
     entry = linecache.cache.get(path, ())
     return list(entry[2]) if len(entry) == 4 else []

@@ -192,7 +192,7 @@ class Page {
       $("file").value = table[first][2];
       this.showSource(table[first][2]);
     } else this.mark();
-    const names = origins.map((n) => [table[n][0], table[n][1]].filter(Boolean).join("  "));
+    const names = origins.map((n) => [table[n][0], table[n][1]].filter(Boolean).join("  ") || "no line of Python");
     $("selected").textContent = names.slice(0, 3).join(",  ")
       + (names.length > 3 ? ` and ${names.length - 3} more` : "");
     if (chosen?.reasons) $("reasons").textContent = chosen.reasons;
@@ -246,7 +246,10 @@ class Page {
     for (const section of document.querySelectorAll("section")) {
       const button = document.createElement("button");
       button.textContent = section.querySelector("h2").textContent;
-      button.addEventListener("click", () => this.showColumn(section));
+      button.addEventListener("click", () => {
+        this.showColumn(section);
+        this.scroll(this.chosen); // a hidden column does not scroll
+      });
       $("tabs").append(button);
     }
     this.showColumn($("source"));
@@ -292,4 +295,4 @@ async function start() {
   document.body.dataset.ready = "true";
 }
 
-start();
+start().catch((error) => { $("selected").textContent = `The page cannot be shown: ${error.message}`; });
