@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ocannl as oc
@@ -92,3 +93,13 @@ def test_a_program_without_origins() -> None:
     a = array("a")
     proc = Proc("p", (a,), (), (Store(Ref(a, (Affine.of(0),)), Const(0, float32)),))
     assert {line.origin for line in program_lines(proc)} == {NOWHERE}
+
+
+def test_copies_of_states_and_results_have_the_origin_of_their_array() -> None:
+    xs = oc.tensor(np.ones((5, 2), "float32"), label="xs")
+    sums = oc.scan(lambda c, x: (c + x, c * x), oc.tensor([0.0, 0.0], label="start"), xs)[1].with_label("sums")
+    total = sums.sum().with_label("total")
+    chosen = oc.cond(total > 0, lambda: total * 2, lambda: total * 3).with_label("chosen")
+    proc = oc.Context("numpy").compile(chosen.forward).program.rebuild()
+    origins = {line.text.split("=")[0].strip(): line.origin.label for line in program_lines(proc)}
+    assert origins["sums[t, i0]"] == "sums" and origins["start_2[i0_2]"] == "start" and origins["chosen"] == "chosen"

@@ -164,9 +164,11 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
                 if false_body:
                     yield f"{pad}else:", None
                     yield from _lines(false_body, depth + 1)
-            case Store(ref, value, origin, nontemporal):
-                yield f"{pad}{'nontemporal ' if nontemporal else ''}{format_ref(ref)} = {format_expr(value)}", origin
-            case Update(ref, op, value, origin):
+            case Store(ref, value, _, nontemporal):
+                text = f"{pad}{'nontemporal ' if nontemporal else ''}{format_ref(ref)} = {format_expr(value)}"
+                yield text, statement_origin(stmt)
+            case Update(ref, op, value, _):
+                origin = statement_origin(stmt)
                 if op.symbol:
                     yield f"{pad}{format_ref(ref)} {op.symbol}= {format_expr(value)}", origin
                 else:
@@ -184,6 +186,13 @@ def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
                 yield f"{pad}prefetch(distance={distance}) {format_ref(ref)}", None
             case ReadClock(ref):
                 yield f"{pad}{format_ref(ref)} = read_clock()", None
+
+
+def statement_origin(stmt: Store | Update) -> Origin:
+    """The origin of a statement, or if it has none, that of the node whose array it writes: copies of the states of
+    loops and of the results of branches have no origin."""
+    node = stmt.ref.buf.node
+    return stmt.origin if stmt.origin.where or node is None else Origin(node.label, node.where)
 
 
 def format_stmt(stmt: Stmt) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ocannl.ir.assign import NOWHERE, Origin
 from ocannl.ir.loops import Buf, Comment, For, Load, Prefetch, Proc, ReadClock, Stmt, Store, Update
-from ocannl.ir.printer import proc_lines
+from ocannl.ir.printer import proc_lines, statement_origin
 from ocannl.ir.walk import walk
 
 Lines = list[tuple[str, Origin | None]]
@@ -61,7 +61,8 @@ def buffer_origins(proc: Proc, nests: Sequence[Origin] = ()) -> dict[Buf, Origin
 
 def nest_origins(body: Sequence[Stmt], arrays: Mapping[Buf, Origin]) -> tuple[Origin, ...]:
     """The distinct origins of the statements of a nest, in order; of a nest without any, those of what it writes."""
-    origins = [node.origin for node in walk(tuple(body)) if isinstance(node, For | Store | Update)]
+    statements = [node for node in walk(tuple(body)) if isinstance(node, For | Store | Update)]
+    origins = [node.origin if isinstance(node, For) else statement_origin(node) for node in statements]
     with_origin = [origin for origin in origins if _has_position(origin)]
     written = {buf: None for stmt in body for buf in _accesses(stmt)[1]}
     return tuple(dict.fromkeys(with_origin or [arrays[buf] for buf in written if buf in arrays]))
