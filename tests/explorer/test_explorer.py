@@ -137,6 +137,14 @@ def test_functions_begin_with_their_comments() -> None:
     }  # fmt: skip
     assert list(line_origins(list(lines), functions, {"step": [], "step_2": []})) == list(lines.values())
     assert list(line_origins(["define void @f() {", "; end"], {}, {})) == [(), ()]
+    lines = {
+        "# y": first, "@triton.jit": first, "def step_y(y):": first, "    pass": first, "# helper": (),
+        "def helper(y):": (), "    return y": (), "def step_2_z(z):": second, "    return 1": second,
+        "z =: host inv(y)": (), "": (),
+    }  # fmt: skip
+    assert list(line_origins(list(lines), {}, {"step": [first], "step_2": [second]})) == list(lines.values())
+    lines = {"define void @ocannl.step.1() {": first, "  br label %loop": first, "loop:": first, "  ret void": first}
+    assert list(line_origins(list(lines), functions, {"step": []})) == list(lines.values())
 
 
 def test_kernels_of_triton() -> None:

@@ -82,9 +82,11 @@ def line_origins(
             continue
         if match := kernel_head.match(line):
             current = next(remaining[match[1]], ())
-        elif line.startswith(("define", "def ", "int ", "static ", "void ")):
+        elif line.startswith(("define", "int ", "static ", "void ")):
             match = head.search(line)
             current = functions.get(f"{match[1] or match[3]}.{match[2] or match[4]}", ()) if match else ()
+        elif line.startswith("def ") or not line.endswith(":"):  # labels of LLVM IR end with a colon
+            current = ()
         yield from [current] * (waiting + 1)
         waiting = 0
     yield from [()] * waiting
