@@ -12,7 +12,7 @@ from ocannl.ir.assign import Origin
 from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.printer import short_name
-from ocannl.ir.provenance import ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_lines
+from ocannl.ir.provenance import NestCache, ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_lines
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.nest_programs import partition
 from ocannl.runtime.profile import Profile
@@ -51,12 +51,10 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
 
 
 def _rebuild(program: Program, stages: dict[str, list[ProgramLine]]) -> Proc:
-    cached: dict[int, tuple[Proc, Sequence[ProgramLine]]] = {}  # by id: a pass without effect returns the same program
+    cache: NestCache = {}
 
     def add(name: str, proc: Proc) -> None:
-        if id(proc) not in cached:
-            cached[id(proc)] = proc, program_lines(proc)
-        stages.setdefault(name, []).extend(cached[id(proc)][1])
+        stages.setdefault(name, []).extend(program_lines(proc, cache))
 
     return program.rebuild(add)
 

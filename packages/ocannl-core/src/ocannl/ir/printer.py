@@ -216,6 +216,12 @@ def print_proc(proc: Proc, origins: bool = False) -> str:
 def proc_lines(proc: Proc) -> Iterator[tuple[str, Origin | None]]:
     """Yields the lines of the printed program: a header, a line for each array, and the statements. The second value is
     the origin of an array's node or of a statement, None for lines without one."""
+    yield from header_lines(proc)
+    yield from _lines(proc.body, 1)
+
+
+def header_lines(proc: Proc) -> Iterator[tuple[str, Origin | None]]:
+    """Yields the lines above the statements of the printed program, as `proc_lines` does."""
     header = f"proc {proc.name}"
     if proc.syms:
         header += f"({', '.join(f'{s.name} in {s.lo}..{s.hi + 1}' for s in proc.syms)})"
@@ -227,7 +233,11 @@ def proc_lines(proc: Proc) -> Iterator[tuple[str, Origin | None]]:
         placement = f"{buf.access.value}" if buf.space is MemorySpace.GLOBAL else f"{buf.space.value}{where}"
         origin = None if buf.node is None else Origin(buf.node.label, buf.node.where)
         yield f"  {buf.name:<{name_width}} : {buf_type(buf):<{type_width}}  {placement}", origin
-    yield from _lines(proc.body, 1)
+
+
+def statement_lines(stmt: Stmt) -> list[tuple[str, Origin | None]]:
+    """The lines of a statement of the outermost level, as in the printed program."""
+    return list(_lines((stmt,), 1))
 
 
 # --- Comp ------------------------------------------------------------------------------------------------------------

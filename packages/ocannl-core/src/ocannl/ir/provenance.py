@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ocannl.ir.assign import NOWHERE, Origin
 from ocannl.ir.loops import Buf, Comment, For, Load, Prefetch, Proc, ReadClock, Stmt, Store, Update
-from ocannl.ir.printer import proc_lines, statement_origin
+from ocannl.ir.printer import header_lines, statement_lines, statement_origin
 from ocannl.ir.walk import walk
 
 Lines = list[tuple[str, Origin | None]]
@@ -30,33 +30,46 @@ class ProgramLine:
     origin: Origin
 
 
-def program_lines(proc: Proc) -> tuple[ProgramLine, ...]:
+@dataclass(frozen=True, slots=True)
+class PrintedNest:
+    """A statement of the outermost level: its lines, their origins as far as the statement has them, and the arrays
+    that it reads and writes."""
+
+    texts: tuple[str, ...]
+    origins: tuple[Origin | None, ...]
+    read: frozenset[Buf]
+    written: frozenset[Buf]
+
+    @staticmethod
+    def of(stmt: Stmt) -> PrintedNest:
+        lines = statement_lines(stmt)
+        read, written = _accesses(stmt)
+        texts = tuple([text for text, _ in lines])
+        return PrintedNest(texts, tuple(_resolve_nest(lines)), frozenset(read), frozenset(written))
+
+
+NestCache = dict[int, tuple[Stmt, PrintedNest]]
+"""Printed statements by identity: most passes keep most statements."""
+
+
+def program_lines(proc: Proc, cache: NestCache | None = None) -> tuple[ProgramLine, ...]:
     """Returns the lines of `print_proc(proc)` with their origins. The header has the origin of the first statement."""
-    lines = list(proc_lines(proc))
-    nests = _nests(lines[1 + len(proc.bufs) :])
-    resolved = _resolve(proc, nests)
+    nests = _printed_nests(proc, cache)
+    resolved = _resolve(proc.body, nests)
     body = [
         ProgramLine(text, origin)
         for nest, origins in zip(nests, resolved, strict=True)
-        for (text, _), origin in zip(nest, origins, strict=True)
+        for text, origin in zip(nest.texts, origins, strict=True)
     ]
-    first = body[0].origin if body else NOWHERE
-    arrays = buffer_origins(proc, [origins[0] for origins in resolved])
-    head = [first, *(arrays[buf] for buf in proc.bufs)]
-    return (*(ProgramLine(text, origin) for (text, _), origin in zip(lines, head, strict=False)), *body)
+    arrays = _buffer_origins(proc, nests, resolved)
+    head = [body[0].origin if body else NOWHERE, *(arrays[buf] for buf in proc.bufs)]
+    return (*(ProgramLine(text, origin) for (text, _), origin in zip(header_lines(proc), head, strict=True)), *body)
 
 
-def buffer_origins(proc: Proc, nests: Sequence[Origin] = ()) -> dict[Buf, Origin]:
-    """The origin of each array: that of its node, or else that of the first statement that accesses the array. `nests`
-    are the origins of the statements of the outermost level, if they are known already."""
-    origins = {buf: Origin(buf.node.label, buf.node.where) if buf.node else NOWHERE for buf in proc.bufs}
-    if not nests and not all(map(_has_position, origins.values())):
-        nests = [lines[0] for lines in _resolve(proc, _nests(list(proc_lines(proc))[1 + len(proc.bufs) :]))]
-    lifetimes = buffer_lifetimes(proc)
-    for buf, origin in origins.items():
-        if not _has_position(origin) and buf in lifetimes:
-            origins[buf] = nests[lifetimes[buf][0]]
-    return origins
+def buffer_origins(proc: Proc, cache: NestCache | None = None) -> dict[Buf, Origin]:
+    """The origin of each array: that of its node, or else that of the first statement that accesses the array."""
+    nests = _printed_nests(proc, cache)
+    return _buffer_origins(proc, nests, _resolve(proc.body, nests))
 
 
 def nest_origins(body: Sequence[Stmt], arrays: Mapping[Buf, Origin]) -> tuple[Origin, ...]:
@@ -68,20 +81,44 @@ def nest_origins(body: Sequence[Stmt], arrays: Mapping[Buf, Origin]) -> tuple[Or
     return tuple(dict.fromkeys(with_origin or [arrays[buf] for buf in written if buf in arrays]))
 
 
-def buffer_lifetimes(proc: Proc) -> dict[Buf, tuple[int, int]]:
+def buffer_lifetimes(proc: Proc, cache: NestCache | None = None) -> dict[Buf, tuple[int, int]]:
     """The first and the last statement of the outermost level that access each array."""
+    return _lifetimes(proc, _printed_nests(proc, cache))
+
+
+def _printed_nests(proc: Proc, cache: NestCache | None) -> list[PrintedNest]:
+    cache = {} if cache is None else cache
+    nests = []
+    for stmt in proc.body:
+        if id(stmt) not in cache:
+            cache[id(stmt)] = stmt, PrintedNest.of(stmt)
+        nests.append(cache[id(stmt)][1])
+    return nests
+
+
+def _lifetimes(proc: Proc, nests: Sequence[PrintedNest]) -> dict[Buf, tuple[int, int]]:
     lifetimes: dict[Buf, tuple[int, int]] = {}
-    for n, stmt in enumerate(proc.body):
-        read, written = _accesses(stmt)
-        for buf in read | written:
+    for n, nest in enumerate(nests):
+        for buf in nest.read | nest.written:
             lifetimes[buf] = lifetimes.get(buf, (n, n))[0], n
     return {buf: lifetimes[buf] for buf in proc.bufs if buf in lifetimes}
 
 
-def _resolve(proc: Proc, nests: Sequence[Lines]) -> list[list[Origin]]:
+def _buffer_origins(
+    proc: Proc, nests: Sequence[PrintedNest], resolved: Sequence[Sequence[Origin]]
+) -> dict[Buf, Origin]:
+    origins = {buf: Origin(buf.node.label, buf.node.where) if buf.node else NOWHERE for buf in proc.bufs}
+    if not all(map(_has_position, origins.values())):
+        for buf, (first, _) in _lifetimes(proc, nests).items():
+            if not _has_position(origins[buf]):
+                origins[buf] = resolved[first][0]
+    return origins
+
+
+def _resolve(body: Sequence[Stmt], nests: Sequence[PrintedNest]) -> list[list[Origin]]:
     """The origins of all lines of the statements of the outermost level."""
-    resolved = [_resolve_nest(nest) for nest in nests]
-    _resolve_copies(proc.body, resolved)
+    resolved = [list(nest.origins) for nest in nests]
+    _resolve_copies(body, nests, resolved)
     _resolve_neighbours(resolved)
     return [[origin or NOWHERE for origin in origins] for origins in resolved]
 
@@ -92,17 +129,6 @@ def _has_position(origin: Origin | None) -> bool:
 
 def _depth(text: str) -> int:
     return len(text) - len(text.lstrip(" "))
-
-
-def _nests(lines: Lines) -> list[Lines]:
-    """Partitions lines into the statements of the outermost level, with the lines below each; `else` continues its
-    conditional."""
-    nests: list[Lines] = []
-    for line in lines:
-        if not nests or (_depth(line[0]) == 2 and line[0].strip() != "else:"):
-            nests.append([])
-        nests[-1].append(line)
-    return nests
 
 
 def _resolve_nest(nest: Lines) -> list[Origin | None]:
@@ -127,12 +153,14 @@ def _resolve_nest(nest: Lines) -> list[Origin | None]:
     return origins
 
 
-def _resolve_copies(body: Sequence[Stmt], resolved: list[list[Origin | None]]) -> None:
+def _resolve_copies(
+    body: Sequence[Stmt], nests: Sequence[PrintedNest], resolved: list[list[Origin | None]]
+) -> None:
     """Gives nests without an origin the origin of the first later nest that reads what they write."""
-    reads, writes = zip(*map(_accesses, body), strict=True) if body else ((), ())
-    for n in reversed(range(len(body))):
+    for n in reversed(range(len(nests))):
         if resolved[n][0] is None and not isinstance(body[n], Comment):
-            readers = (m for m in range(n + 1, len(body)) if resolved[m][0] and reads[m] & writes[n])
+            written = nests[n].written
+            readers = (m for m in range(n + 1, len(nests)) if resolved[m][0] and nests[m].read & written)
             reader = next(readers, None)
             if reader is not None:
                 resolved[n] = [origin or resolved[reader][0] for origin in resolved[n]]
