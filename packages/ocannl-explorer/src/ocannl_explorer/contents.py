@@ -13,7 +13,7 @@ from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.printer import short_name
 from ocannl.ir.provenance import NestCache, ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_lines
-from ocannl.ir.tnode import TNode
+from ocannl.ir.tnode import TNode, tensor_of
 from ocannl.runtime.nest_programs import partition
 from ocannl.runtime.profile import Profile
 from ocannl.runtime.program import Program
@@ -93,8 +93,7 @@ def _plain() -> Lexer:
 
 def _tensor(node: TNode, routine: Routine, origins: Origins) -> Json:
     decision = routine.placements[node]
-    tensor = None if node.tensor is None else node.tensor()
-    shape = getattr(tensor, "shape", None)
+    shape = getattr(tensor_of(node), "shape", None)
     return {
         "label": node.path or node.label,
         "shape": str(shape) if shape is not None else ",".join(map(str, node.dims)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -69,13 +70,12 @@ class Decision:
 class TNode:
     """A tensor node, compared by identity. Dims and precision are fixed when code is generated; `requested` is a user's
     permanent choice of placement, `last_decision` that of the latest routine that mentions the node; `path` is the path
-    of a parameter or state with its blocks, its label if None; `tensor` is a weak reference to the tensor of the
-    expression, whose shape has reasons. Checked runs raise `violation`, if there is one, when a
+    of a parameter or state with its blocks, its label if None. Checked runs raise `violation`, if there is one, when a
     cell of the node is not 0."""
 
     __slots__ = (
-        "__weakref__", "_compute_dims", "_compute_precision", "_dims", "_label", "_precision", "contents",
-        "gradient_of", "id", "last_decision", "path", "requested", "role", "tensor", "violation", "where",
+        "__weakref__", "_compute_dims", "_compute_precision", "_dims", "_label", "_precision", "_tensor",
+        "contents", "gradient_of", "id", "last_decision", "path", "requested", "role", "violation", "where",
     )  # fmt: skip
 
     def __init__(
@@ -98,7 +98,7 @@ class TNode:
         self.last_decision: Decision | None = None
         self.violation: Callable[[], str] | None = None
         self.path: str | None = None
-        self.tensor: Callable[[], object] | None = None
+        self._tensor: Callable[[], object] | None = None
         self._label = label
         self._compute_dims = dims
         self._compute_precision = precision
@@ -139,6 +139,17 @@ class TNode:
 
     def __repr__(self) -> str:
         return f"<node {self.label}>"
+
+
+def set_tensor(node: TNode, tensor: object) -> None:
+    """Remembers the tensor of the language whose value a node is, by a weak reference; the first one stays."""
+    if node._tensor is None:
+        node._tensor = weakref.ref(tensor)
+
+
+def tensor_of(node: TNode) -> object | None:
+    """The tensor of the language whose value, or gradient, a node is, for explanations; None if it is no more."""
+    return None if node._tensor is None else node._tensor()
 
 
 def _refuse_operator(node: TNode, *_: object) -> NoReturn:

@@ -6,7 +6,6 @@ runs.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -23,7 +22,7 @@ from ocannl.infer.tensor_description import Provenance
 from ocannl.ir.assign import Assign, Comp, Index, Number, Origin
 from ocannl.ir.precision import Precision, int32, precision
 from ocannl.ir.projections import Projections
-from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.tnode import Role, TNode, set_tensor
 from ocannl.lang.core import dtype_inference, graph
 from ocannl.lang.core.applied_operation import Application, describe
 from ocannl.lang.core.assignment_operators import AssignmentOperators
@@ -103,8 +102,7 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
         self._projections: Projections | None = None
         self._shape: Shape | None = None
         self._emit = emit
-        if node.tensor is None:
-            node.tensor = weakref.ref(self)
+        set_tensor(node, self)
         active = recorder.get()
         if application is not None and active is not None:
             active.note(self)
