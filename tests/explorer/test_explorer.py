@@ -152,7 +152,7 @@ def test_kernels_of_triton() -> None:
     step = training_step("numpy")
     proc = step.program.rebuild()
     lines = module.generate_module(proc).source.splitlines()
-    groups = origins_of_lines(lines, [proc])
+    groups = origins_of_lines(lines, [proc], {})
     heads = [n for n, line in enumerate(lines) if line.startswith("def step_")]
     assert len(heads) > 4 and len({groups[n] for n in heads}) > 2
     for n in heads:

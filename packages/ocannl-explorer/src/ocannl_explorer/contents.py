@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pygments.lexer import Lexer
-from pygments.lexers import CLexer, LlvmLexer, PythonLexer
+from pygments.lexers import CLexer, LlvmLexer, PythonLexer, TextLexer
 
 from ocannl.ir.assign import Origin
 from ocannl.ir.host_call import HostCall
@@ -32,7 +32,8 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
     files = SourceFiles()
     origins = Origins(files)
     stages: dict[str, list[ProgramLine]] = {}
-    parts = [_rebuild(part, stages) if isinstance(part, Program) else part for part in parts_of(routine.program)]
+    cache: NestCache = {}
+    parts = [_rebuild(part, stages, cache) if isinstance(part, Program) else part for part in parts_of(routine.program)]
     procs = [part for part in parts if isinstance(part, Proc)]
     texts: dict[str, int] = {}
     data: Json = {
@@ -40,19 +41,17 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
         "backend": routine.context.backend.name,
         "stages": _stages(stages, texts, origins),
         "texts": list(texts),
-        "generated": _generated(routine, parts, origins),
+        "generated": _generated(routine, parts, origins, cache),
         "tensors": [_tensor(node, routine, origins) for node in routine.placements],
-        "arena": _arena(procs, origins),
-        "profile": None if profile is None else _profile(profile, parts, routine, origins),
+        "arena": _arena(procs, origins, cache),
+        "profile": None if profile is None else _profile(profile, parts, routine, origins, cache),
     }
     data["origins"] = origins.table()
     data["files"] = files.table()
     return data
 
 
-def _rebuild(program: Program, stages: dict[str, list[ProgramLine]]) -> Proc:
-    cache: NestCache = {}
-
+def _rebuild(program: Program, stages: dict[str, list[ProgramLine]], cache: NestCache) -> Proc:
     def add(name: str, proc: Proc) -> None:
         stages.setdefault(name, []).extend(program_lines(proc, cache))
 
@@ -71,24 +70,18 @@ def _stages(stages: dict[str, list[ProgramLine]], texts: dict[str, int], origins
     ]
 
 
-def _generated(routine: Routine, parts: Sequence[Proc | HostCall], origins: Origins) -> Json:
+def _generated(routine: Routine, parts: Sequence[Proc | HostCall], origins: Origins, cache: NestCache) -> Json:
     """The generated text: `lines` in HTML, and for each line the set of its `origins`, which index `sets`."""
     suffix = getattr(routine.context.backend, "source_suffix", "")
     lines = routine.source().splitlines()
-    lexer = LEXERS.get(suffix)
+    lexer = LEXERS.get(suffix, TextLexer)
     sets: dict[tuple[int, ...], int] = {}
     numbers = [
         sets.setdefault(tuple(origins.number(origin) for origin in group), len(sets))
-        for group in origins_of_lines(lines, parts)
+        for group in origins_of_lines(lines, parts, cache)
     ]
-    marked = highlighted(lines, lexer(stripnl=False, ensurenl=False)) if lexer else highlighted(lines, _plain())
+    marked = highlighted(lines, lexer(stripnl=False, ensurenl=False))
     return {"suffix": suffix, "lines": marked, "sets": list(sets), "origins": numbers}
-
-
-def _plain() -> Lexer:
-    from pygments.lexers.special import TextLexer
-
-    return TextLexer(stripnl=False, ensurenl=False)
 
 
 def _tensor(node: TNode, routine: Routine, origins: Origins) -> Json:
@@ -105,17 +98,17 @@ def _tensor(node: TNode, routine: Routine, origins: Origins) -> Json:
     }
 
 
-def _arena(procs: Sequence[Proc], origins: Origins) -> list[Json]:
+def _arena(procs: Sequence[Proc], origins: Origins, cache: NestCache) -> list[Json]:
     """For each program with an arena: its size, and the blocks with the range of statements in which they live."""
     arenas = []
     for proc in procs:
-        arrays = buffer_origins(proc)
+        arrays = buffer_origins(proc, cache)
         blocks = [
             {
                 "name": buf.name, "offset": buf.offset, "bytes": buf.nbytes, "first": first, "last": last,
                 "origin": origins.number(arrays[buf]),
             }
-            for buf, (first, last) in buffer_lifetimes(proc).items()
+            for buf, (first, last) in buffer_lifetimes(proc, cache).items()
             if buf.space is MemorySpace.ARENA and buf.offset is not None
         ]  # fmt: skip
         if blocks:
@@ -123,7 +116,9 @@ def _arena(procs: Sequence[Proc], origins: Origins) -> list[Json]:
     return arenas
 
 
-def _profile(profile: Profile, parts: Sequence[Proc | HostCall], routine: Routine, origins: Origins) -> Json:
+def _profile(
+    profile: Profile, parts: Sequence[Proc | HostCall], routine: Routine, origins: Origins, cache: NestCache
+) -> Json:
     """The rows of a profile, with the origins of their nests and host calls."""
     stamps = routine.context.backend.capabilities.timestamps
     nests: dict[tuple[str, str], list[tuple[Origin, ...]]] = {}
@@ -131,7 +126,7 @@ def _profile(profile: Profile, parts: Sequence[Proc | HostCall], routine: Routin
         if isinstance(part, HostCall):
             nests.setdefault((f"host {part.name}", ""), []).append((Origin(part.label, part.where),))
             continue
-        arrays = buffer_origins(part)
+        arrays = buffer_origins(part, cache)
         for member in (member for nest in partition(part, stamps) for member in nest.members):
             nests.setdefault((member.name, member.heading), []).append(nest_origins(member.body, arrays))
     rows = []

@@ -10,25 +10,25 @@ from ocannl.ir.assign import Origin
 from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import Proc, Store, Update
 from ocannl.ir.printer import print_comp
-from ocannl.ir.provenance import buffer_origins, nest_origins, program_lines
+from ocannl.ir.provenance import NestCache, buffer_origins, nest_origins, program_lines
 from ocannl.ir.walk import walk
 
 Group = tuple[Origin, ...]
 LEADING = ("/*", ";", "#", "@")  # lines that belong to the next function: comments and decorators
 
 
-def origins_of_lines(lines: Sequence[str], parts: Sequence[Proc | HostCall]) -> list[Group]:
+def origins_of_lines(lines: Sequence[str], parts: Sequence[Proc | HostCall], cache: NestCache) -> list[Group]:
     """Returns the origins of each line of the source: those of its function, host call, or line of a printed program,
     which is the source of the NumPy backend."""
     procs = [part for part in parts if isinstance(part, Proc)]
-    groups = list(line_origins(lines, function_origins(procs), kernel_origins(procs)))
+    groups = list(line_origins(lines, function_origins(procs, cache), kernel_origins(procs, cache)))
     for call in (part for part in parts if isinstance(part, HostCall)):
         text = print_comp(call).rstrip("\n")
         for n, line in enumerate(lines):
             if line == text:
                 groups[n] = (*groups[n], Origin(call.label, call.where))
     for proc in procs:
-        printed = program_lines(proc)
+        printed = program_lines(proc, cache)
         texts = [line.text for line in printed]
         first = lines.index(texts[0]) if texts[0] in lines else len(lines)
         if list(lines[first : first + len(texts)]) == texts:
@@ -36,23 +36,23 @@ def origins_of_lines(lines: Sequence[str], parts: Sequence[Proc | HostCall]) -> 
     return groups
 
 
-def function_origins(procs: Sequence[Proc]) -> dict[str, Group]:
+def function_origins(procs: Sequence[Proc], cache: NestCache) -> dict[str, Group]:
     """The origins of each generated function of LLVM IR and C, keyed by `PROC.NUMBER`. A function that several equal
     nests share has the origins of all."""
     origins: dict[str, Group] = {}
     for proc in procs:
-        arrays = buffer_origins(proc)
+        arrays = buffer_origins(proc, cache)
         for number, nests in enumerate(deduplicated(with_callees(outline_nests(proc))), 1):
             origins_of_nests = [origin for nest in nests for origin in nest_origins(nest.body, arrays)]
             origins[f"{proc.name}.{number}"] = tuple(dict.fromkeys(origins_of_nests))
     return origins
 
 
-def kernel_origins(procs: Sequence[Proc]) -> dict[str, list[Group]]:
+def kernel_origins(procs: Sequence[Proc], cache: NestCache) -> dict[str, list[Group]]:
     """The origins of the Triton kernels of each program, in order: one kernel for each nest that writes arrays."""
     kernels: dict[str, list[Group]] = {}
     for proc in procs:
-        arrays = buffer_origins(proc)
+        arrays = buffer_origins(proc, cache)
         writing = [nest for nest in outline_nests(proc) if any(isinstance(s, Store | Update) for s in walk(nest.body))]
         kernels[proc.name] = [nest_origins(nest.body, arrays) for nest in writing]
     return kernels

@@ -202,26 +202,19 @@ def format_stmt(stmt: Stmt) -> str:
 
 def print_proc(proc: Proc, origins: bool = False) -> str:
     """Prints the whole program. With `origins`, comments name the tensor and source line of each nest."""
-    out: list[str] = []
+    out = [text for text, _ in header_lines(proc)]
     last: Origin | None = None
-    for text, origin in proc_lines(proc):
-        is_statement = text.startswith(" ") and len(out) > len(proc.bufs)
-        if origins and is_statement and origin is not None and origin != last and (origin.label or origin.where):
+    for text, origin in _lines(proc.body, 1):
+        if origins and origin is not None and origin != last and (origin.label or origin.where):
             text = f"{text:<60}  # {origin.label}{'  ' + origin.where if origin.where else ''}"
             last = origin
         out.append(text)
     return "\n".join(out) + "\n"
 
 
-def proc_lines(proc: Proc) -> Iterator[tuple[str, Origin | None]]:
-    """Yields the lines of the printed program: a header, a line for each array, and the statements. The second value is
-    the origin of an array's node or of a statement, None for lines without one."""
-    yield from header_lines(proc)
-    yield from _lines(proc.body, 1)
-
-
 def header_lines(proc: Proc) -> Iterator[tuple[str, Origin | None]]:
-    """Yields the lines above the statements of the printed program, as `proc_lines` does."""
+    """Yields the lines above the statements of the printed program: a header, and a line for each array with the origin
+    of its node, None without a node."""
     header = f"proc {proc.name}"
     if proc.syms:
         header += f"({', '.join(f'{s.name} in {s.lo}..{s.hi + 1}' for s in proc.syms)})"
@@ -236,7 +229,8 @@ def header_lines(proc: Proc) -> Iterator[tuple[str, Origin | None]]:
 
 
 def statement_lines(stmt: Stmt) -> list[tuple[str, Origin | None]]:
-    """The lines of a statement of the outermost level, as in the printed program."""
+    """The lines of a statement of the outermost level, as in the printed program, and their origins, None for lines
+    without one."""
     return list(_lines((stmt,), 1))
 
 

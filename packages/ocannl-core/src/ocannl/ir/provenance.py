@@ -77,8 +77,8 @@ def nest_origins(body: Sequence[Stmt], arrays: Mapping[Buf, Origin]) -> tuple[Or
     statements = [node for node in walk(tuple(body)) if isinstance(node, For | Store | Update)]
     origins = [node.origin if isinstance(node, For) else statement_origin(node) for node in statements]
     with_origin = [origin for origin in origins if _has_position(origin)]
-    written = {buf: None for stmt in body for buf in _accesses(stmt)[1]}
-    return tuple(dict.fromkeys(with_origin or [arrays[buf] for buf in written if buf in arrays]))
+    written = {buf for stmt in body for buf in _accesses(stmt)[1]}
+    return tuple(dict.fromkeys(with_origin or [origin for buf, origin in arrays.items() if buf in written]))
 
 
 def buffer_lifetimes(proc: Proc, cache: NestCache | None = None) -> dict[Buf, tuple[int, int]]:
