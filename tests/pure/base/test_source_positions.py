@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from ocannl.base.source_positions import path_of, source_position
+import copy
+import pickle
+
+from ocannl.base.source_positions import SourcePosition, line_of, path_of
 
 
-def test_files_of_the_same_name_are_distinguished_by_folders() -> None:
-    paths = ["/srv/twins/twin_encoder.py", "/srv/other/twins/twin_encoder.py", "C:\\nets\\twin_encoder.py"]
-    names = ["twin_encoder.py", "twins/twin_encoder.py", "nets/twin_encoder.py"]
-    for line in (7, 7, 12):
-        for path, name in zip(paths, names, strict=True):
-            position = source_position(path, line)
-            assert position == f"{name}:{line}" and path_of(position) == path
+def test_positions_are_named_after_the_file_alone() -> None:
+    for path in ("/srv/encoder/model.py", "/srv/decoder/model.py", "C:\\nets\\model.py", "model.py"):
+        position = SourcePosition(path, 7)
+        assert f"{position}" == position == "model.py:7"
+        assert path_of(position) == path and line_of(position) == 7
 
 
-def test_a_path_that_is_the_end_of_another() -> None:
-    assert source_position("/srv/decoder_only.py", 1) == "decoder_only.py:1"
-    assert source_position("decoder_only.py", 1) == "decoder_only.py:1"
+def test_positions_in_files_of_the_same_name_differ() -> None:
+    encoder, decoder = SourcePosition("/srv/encoder/model.py", 7), SourcePosition("/srv/decoder/model.py", 7)
+    assert encoder != decoder and len({encoder, decoder}) == 2
+    assert encoder == SourcePosition("/srv/encoder/model.py", 7) != SourcePosition("/srv/encoder/model.py", 8)
 
 
-def test_texts_without_a_position() -> None:
+def test_copies_keep_the_path() -> None:
+    position = SourcePosition("/srv/model.py", 7)
+    for other in (pickle.loads(pickle.dumps(position)), copy.deepcopy(position)):
+        assert other == position and path_of(other) == "/srv/model.py"
+
+
+def test_texts_without_a_file() -> None:
     assert path_of("") is None and path_of("nowhere.py:3") is None
-    assert source_position("<stdin>", 4) == "<stdin>:4" and path_of("<stdin>:4") == "<stdin>"
+    assert line_of("") == 0 and line_of("nowhere.py") == 0 and line_of("nowhere.py:3") == 3
+    assert path_of(SourcePosition("<stdin>", 4)) == "<stdin>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ocannl.base.source_positions import path_of
+from ocannl.base.source_positions import line_of, path_of
 from ocannl.ir.assign import Origin
 from ocannl_explorer.source_files import SourceFiles
 
@@ -19,9 +19,10 @@ class Origins:
 
     def table(self) -> list[tuple[str, str, int, int]]:
         """For each origin: the label, the position, the number of its file (-1 if there is none), and the line."""
-        rows = []
-        for origin in self._numbers:
-            path, (name, _, line) = path_of(origin.where), origin.where.rpartition(":")
-            file = -1 if path is None else self._files.number(path, name)
-            rows.append((origin.label, origin.where, file, int(line or 0)))
-        return rows
+        files = [self._files.number(path) if (path := path_of(o.where)) is not None else -1 for o in self._numbers]
+        names = self._files.names()
+        return [
+            (origin.label, f"{names[file]}:{line}" if file >= 0 else origin.where, file, line)
+            for origin, file in zip(self._numbers, files, strict=True)
+            for line in (line_of(origin.where),)
+        ]

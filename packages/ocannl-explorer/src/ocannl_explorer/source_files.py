@@ -37,18 +37,29 @@ def source_lines(path: str) -> list[str]:
 class SourceFiles:
     """The files of a page, numbered in the order of their first use; files that cannot be read are empty."""
 
-    numbers: dict[str, int] = field(default_factory=dict)  # of paths
-    names: list[str] = field(default_factory=list)
+    paths: dict[str, int] = field(default_factory=dict)
 
-    def number(self, path: str, name: str) -> int:
-        if path not in self.numbers:
-            self.names.append(name)
-        return self.numbers.setdefault(path, len(self.numbers))
+    def number(self, path: str) -> int:
+        return self.paths.setdefault(path, len(self.paths))
+
+    def names(self) -> list[str]:
+        """The names of the files, with as many folders as distinguish files of the same name: `decoder/model.py`."""
+        parts = [path.replace("\\", "/").split("/") for path in self.paths]
+        depths = [1] * len(parts)
+        while True:
+            names = ["/".join(part[-depth:]) for part, depth in zip(parts, depths, strict=True)]
+            deeper = [
+                depth + (names.count(name) > 1 and depth < len(part))
+                for name, depth, part in zip(names, depths, parts, strict=True)
+            ]
+            if deeper == depths:
+                return names
+            depths = deeper
 
     def table(self) -> list[tuple[str, list[str]]]:
         """The name and the lines of each file."""
         lexer = PythonLexer(stripnl=False, ensurenl=False)
         return [
             (name, highlighted([line.rstrip("\r\n") for line in source_lines(path)], lexer))
-            for name, path in zip(self.names, self.numbers, strict=True)
+            for name, path in zip(self.names(), self.paths, strict=True)
         ]

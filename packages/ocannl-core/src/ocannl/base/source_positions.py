@@ -1,29 +1,42 @@
-"""Short source positions such as `model.py:12`, and the full paths of their files."""
+"""Short source positions, such as `model.py:12`, that keep the full paths of their files."""
 
 from __future__ import annotations
 
-_names: dict[str, str] = {}  # of paths
-_paths: dict[str, str] = {}  # of names
 
+class SourcePosition(str):
+    """The name of a file and a line, such as `model.py:12`. Positions in different files of the same name differ.
 
-def source_position(path: str, line: int) -> str:
-    """Returns the file name and line, such as `model.py:12`, and remembers the path. If another file has this name
-    already, folders precede it: `decoder/model.py:12`."""
-    name = _names.get(path)
-    if name is None:
-        name = _names[path] = _unique_name(path)
-    return f"{name}:{line}"
+    Attributes:
+        path: the path of the file, or another text that `linecache` knows, such as `<stdin>`
+    """
+
+    __slots__ = ("path",)
+    path: str
+
+    def __new__(cls, path: str, line: int) -> SourcePosition:
+        name = path.replace("\\", "/").rpartition("/")[2]
+        position = super().__new__(cls, f"{name}:{line}")
+        position.path = path
+        return position
+
+    def __getnewargs__(self) -> tuple[str, int]:  # type: ignore[override] # of `__new__`, not of `str`
+        return self.path, line_of(self)
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other) and (not isinstance(other, SourcePosition) or self.path == other.path)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
 
 
 def path_of(position: str) -> str | None:
-    """The path of the file of a position that `source_position` returned; None for a file without a position."""
-    return _paths.get(position.rpartition(":")[0])
+    """The path of the file of a `SourcePosition`; None for any other text."""
+    return position.path if isinstance(position, SourcePosition) else None
 
 
-def _unique_name(path: str) -> str:
-    parts = path.replace("\\", "/").split("/")
-    for first in reversed(range(len(parts))):
-        name = "/".join(parts[first:])
-        if _paths.setdefault(name, path) == path:
-            return name
-    return parts[-1]  # the end of another path is the whole of this one
+def line_of(position: str) -> int:
+    """The line of a position such as `model.py:12`; 0 for a text without one."""
+    line = position.rpartition(":")[2]
+    return int(line) if line.isdecimal() else 0

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 from ocannl.base import extensions
 from ocannl.base.errors import CodeError
-from ocannl.base.source_positions import source_position
+from ocannl.base.source_positions import SourcePosition
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.tnode import next_id
 from ocannl.lang.core.variable_names import bound_name
@@ -131,7 +131,7 @@ def _cached_site(frame: FrameType) -> CallSite:
     key = id(code), frame.f_lasti, is_named
     cached = _site_cache.get(key)
     if cached is None or cached[0] is not code:
-        where = source_position(code.co_filename, frame.f_lineno)
+        where = SourcePosition(code.co_filename, frame.f_lineno)
         position = CallSite(where, bound_name(code, frame.f_lasti) if is_named else "")
         if len(_site_cache) >= MAX_CACHED_SITES:
             _site_cache.clear()
