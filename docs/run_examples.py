@@ -26,7 +26,13 @@ def main() -> int:
 
 def run(page: Path) -> int:
     """The number of failed blocks of a page."""
-    text, names, failed = page.read_text(encoding="utf-8"), {"__name__": "__example__"}, 0
+    return execute(page)[0]
+
+
+def execute(page: Path) -> tuple[int, dict[str, object]]:
+    """The number of failed blocks of a page, and the names that its blocks define."""
+    text, failed = page.read_text(encoding="utf-8"), 0
+    names: dict[str, object] = {"__name__": "__example__"}
     for block in BLOCK.finditer(text):
         kind, code = block.groups()
         line = text.count("\n", 0, block.start()) + 1
@@ -36,7 +42,7 @@ def run(page: Path) -> int:
             test = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), line)
             failed += bool(doctest.DocTestRunner().run(test, clear_globs=False).failed)
             names |= test.globs
-    return failed
+    return failed, names
 
 
 def executes(code: str, names: dict[str, object], page: Path, line: int) -> bool:
