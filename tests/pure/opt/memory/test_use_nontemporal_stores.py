@@ -89,6 +89,17 @@ def test_whole_vectors_of_what_is_not_read_are_streamed(name: str) -> None:
             verify(forced, "optimized")
 
 
+@pytest.mark.parametrize(("rows", "fits"), [(8, True), (9, False)])
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_few_lines_are_incomplete_at_a_time(rows: int, fits: bool, lanes: int) -> None:
+    """Half lines of rows that are far apart, completed by the next iteration of the outer loop; or whole lines."""
+    table, row, lane, half = buffer("t", rows, 64), Sym("row", 0, rows - 1), Sym("lane", 0, lanes - 1), Sym("h", 0, 3)
+    target = Ref(table, (Affine.of(row), Affine.of(half) * lanes + lane))
+    vectors = loop(row, (loop(lane, (Store(target, UNIT),), mode=Mode.VECTORIZED),), mode=Mode.UNROLLED)
+    proc = use_nontemporal_stores(Proc("p", (table,), (), (loop(half, (vectors,)),)), 0, 0)
+    assert [node.nontemporal for node in walk(proc.body) if isinstance(node, Store)] == [fits or lanes == 16]
+
+
 def marked(stmt: Stmt) -> Stmt:
     match stmt:
         case Store():

@@ -54,6 +54,7 @@ BLOCK_CACHE_DIVISOR = 4  # a k-block may occupy a quarter of the private cache; 
 
 MAX_CHEAP_COPY_BYTES = 1 << 18  # size of an array that is copied at cache speed; the order of summation depends on it
 MIN_NONTEMPORAL_BYTES = 1 << 20  # size of a result for non-temporal stores; smaller ones are still cached when read
+MAX_INCOMPLETE_LINES = 8  # lines of non-temporal stores that are written alternately
 PREFETCHED_L2_RATIO = 1.0  # size of an array to prefetch, in L2 caches; smaller arrays stay there
 MAX_PREFETCHED_TILE_L2_RATIO = 4.0  # size of a tile to prefetch, in L2 caches, with the sets that its rows leave unused
 MAX_PREFETCHED_ROW_BYTES = 1 << 16  # size of a row to prefetch; it must stay cached while the previous row is processed

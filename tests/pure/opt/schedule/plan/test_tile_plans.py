@@ -300,6 +300,15 @@ def transposed_panels() -> Example:
     return group, TilePlan(((j, 4), (i, 2)), (k,), j, 4, 1, panels=_second_operand(group))
 
 
+def lanes_in_panels() -> Example:
+    """The operand varies along rows and lanes: lanes are contiguous in the panel, whatever the order of the loops."""
+    t, i, j, k = sym("t", 3), sym("i", 4), sym("j", 8), sym("k", 5)
+    value = apply("mul", load(buf("w", 3, 5), t, k), load(buf("x", 5, 4, 8), k, i, j))
+    reduction, total = reduce_over((k,), value, num(0))
+    group = group_over((t, i, j), Store(ref(out("y", 3, 4, 8), t, i, j), total), reductions=(reduction,))
+    return group, TilePlan(((j, 4), (i, 2), (t, 0)), (k,), j, 4, 1, panels=_second_operand(group))
+
+
 def _second_operand(group: FusionGroup) -> tuple[Ref, ...]:
     return tuple(loads(group.reductions[0].update.value))[1:]
 
@@ -308,6 +317,7 @@ EXAMPLES: list[Callable[[], Example]] = [
     columns, remainders, dot_form, tail, map_in_place, hoisted, not_over_an_unrolled_row, guards, largest, apart,
     long_tail, panels, blocks, blocks_in_place, blocks_of_what_terms_read,
     stretches, blocks_outside, planes_in_lines, columns_in_panels, strips_in_panels, rows_in_panels, transposed_panels,
+    lanes_in_panels,
 ]  # fmt: skip
 
 
@@ -396,6 +406,16 @@ def chosen(group: FusionGroup, target: Capabilities, is_parallel: bool = False) 
     plan = model_plan(group, target, is_parallel)
     assert isinstance(plan, TilePlan)
     return plan
+
+
+def test_loops_within_the_lines_of_strided_vectors_are_inside() -> None:
+    """Components of vectors, which guards exclude from lanes: the next components are on the same lines."""
+    n, c = sym("n", 4096), sym("c", 3)
+    x = buf("x", 4096, 3)
+    before = When(Cond((Affine.of(c) - 1,)), load(x, n, Affine.of(c) - 1), num(0))
+    plan = chosen(group_over((c, n), Store(ref(out("y", 4096, 3), n, c), before)), AVX)
+    assert plan.vector is n
+    assert [loop_sym for loop_sym, _ in plan.loops] == [n, c]
 
 
 @pytest.mark.parametrize("target", [SSE, AVX, AVX512])

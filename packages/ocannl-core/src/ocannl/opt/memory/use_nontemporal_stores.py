@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ocannl.ir.accesses import alias_class, is_aligned, memory_accesses
-from ocannl.ir.loops import Body, Buf, For, If, Let, Mode, Proc, Stmt, Store
+from ocannl.ir.loops import Body, Buf, For, If, Let, Mode, Proc, Ref, Stmt, Store
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.nests import same_objects
@@ -26,7 +26,8 @@ def use_nontemporal_stores(
     A non-temporal store bypasses the caches and does not read the line before it writes it. Arrays that the nest itself
     reads are excluded, since their lines are cached then, and so are results of at most `min_result_bytes`, which are
     still cached when later nests read them. Loops with more than `max_work` operations for each cell are excluded, too:
-    memory does not limit them.
+    memory does not limit them. So are stores that write parts of too many lines before they complete the first one,
+    because the processor combines stores in a few buffers of one line.
     """
     min_result_bytes = machine.MIN_NONTEMPORAL_BYTES if min_result_bytes is None else min_result_bytes
     max_work = machine.MAX_STREAMED_WORK if max_work is None else max_work
@@ -49,27 +50,44 @@ def _use_in_nest(stmt: Stmt, threshold_bytes: int, min_result_bytes: int, max_wo
     return _mark_stores(stmt, results, max_work) if results else stmt
 
 
-def _mark_stores(stmt: Stmt, results: set[Buf], max_work: int) -> Stmt:
-    """Marks the aligned vector stores to the buffers in `results` as non-temporal."""
+def _mark_stores(stmt: Stmt, results: set[Buf], max_work: int, loops: tuple[For, ...] = ()) -> Stmt:
+    """Marks the aligned vector stores to the buffers in `results` as non-temporal; `loops` are those around the
+    statement, outermost first."""
     match stmt:
         case For(mode=Mode.VECTORIZED, body=body):
             work = sum(cost(inner.value).work for inner in body if isinstance(inner, Let | Store))
             if work > max_work:
                 return stmt
-            return replace(stmt, body=tuple([_mark_vector_store(inner, stmt, results) for inner in body]))
+            return replace(stmt, body=tuple([_mark_vector_store(inner, stmt, results, loops) for inner in body]))
         case For(body=body):
-            return replace(stmt, body=_mark_body(body, results, max_work))
+            return replace(stmt, body=_mark_body(body, results, max_work, (*loops, stmt)))
         case If(cond, on_true, on_false):
-            return If(cond, _mark_body(on_true, results, max_work), _mark_body(on_false, results, max_work))
+            bodies = (_mark_body(body, results, max_work, loops) for body in (on_true, on_false))
+            return If(cond, *bodies)
         case _:
             return stmt
 
 
-def _mark_body(body: Body, results: set[Buf], max_work: int) -> Body:
-    return tuple([_mark_stores(stmt, results, max_work) for stmt in body])
+def _mark_body(body: Body, results: set[Buf], max_work: int, loops: tuple[For, ...]) -> Body:
+    return tuple([_mark_stores(stmt, results, max_work, loops) for stmt in body])
 
 
-def _mark_vector_store(stmt: Stmt, lanes: For, results: set[Buf]) -> Stmt:
+def _mark_vector_store(stmt: Stmt, lanes: For, results: set[Buf], loops: tuple[For, ...]) -> Stmt:
     if isinstance(stmt, Store) and stmt.ref.buf in results and is_aligned(stmt.ref, lanes):
-        return replace(stmt, nontemporal=True)
+        return replace(stmt, nontemporal=_incomplete_lines(stmt.ref, lanes, loops) <= machine.MAX_INCOMPLETE_LINES)
     return stmt
+
+
+def _incomplete_lines(ref: Ref, lanes: For, loops: tuple[For, ...]) -> int:
+    """Returns the number of lines that are written in part before the first one is complete."""
+    nbytes, lines = ref.buf.precision.nbytes, 1
+    run = lanes.sym.extent * nbytes
+    for around in reversed(loops):
+        if run >= machine.LINE_BYTES:
+            break
+        distance, trips = abs(ref.stride(around.sym)) * around.step * nbytes, -(-around.sym.extent // around.step)
+        if distance == run:
+            run *= trips
+        else:
+            lines *= trips
+    return lines

@@ -43,8 +43,9 @@ class Panel:
         """Returns the panel of an operand for blocks of up to `terms` iterations of the outermost reduction loop."""
         syms, tile_sizes, inner_loops = set(source.syms), plan.tile_sizes, panel_loops(source, plan)
         block_loops = tuple([item for item in plan.loops[-inner_loops:] if item[0] in syms])
+        tile_loops = sorted(tile_sizes, key=lambda sym: sym is plan.vector)  # lanes are contiguous
         tiled, reduction = (
-            tuple([sym for sym in loops if sym in syms]) for loops in (tuple(tile_sizes), plan.reduction_syms)
+            tuple([sym for sym in loops if sym in syms]) for loops in (tile_loops, plan.reduction_syms)
         )
 
         def counter(sym: Sym, size: int) -> Affine:

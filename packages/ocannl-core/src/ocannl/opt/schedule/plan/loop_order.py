@@ -32,6 +32,8 @@ def order_loops(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
     are significant."""
     if plan.transposed_loop is not None and not group.reductions:
         return _order_transpose(group, plan)
+    if not group.reductions:
+        return _order_map(group, plan)
     packable = frozenset(packable_operands(group, plan))
     default = _with_default_blocks(group, plan, cpu, packable)
     trip_counts = plan.trip_counts
@@ -82,6 +84,16 @@ def _order_transpose(group: FusionGroup, plan: TilePlan) -> TilePlan:
     if inner is loops[-1] or trip_counts[outermost] < min_trip_count:
         return plan
     return replace(plan, loops=(*(loop for loop in plan.loops if loop[0] is not inner), (inner, sizes[inner])))
+
+
+def _order_map(group: FusionGroup, plan: TilePlan) -> TilePlan:
+    """Moves outer loops that step within the lines of a strided vector into the loop over vectors, so that these lines
+    are read and written once."""
+    (write, *_) = group.writes
+    distance = abs(write.stride(plan.vector))
+    inner = [loop for loop in plan.loops if not loop[1] and 0 < abs(write.stride(loop[0])) < distance]
+    outer = [loop for loop in plan.loops if loop not in inner]
+    return replace(plan, loops=(*outer, *inner)) if group.cond.is_true and distance > 1 else plan
 
 
 @dataclass(frozen=True, slots=True)
