@@ -13,6 +13,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.lang.linalg import lapack
 
 RNG = np.random.default_rng(19)
 RANDOM_SHAPES = int(os.environ.get("OCANNL_TEST_OPERANDS", "3"))
@@ -254,6 +255,46 @@ def test_large_matrices(monkeypatch):
         with pytest.raises(oc.HostCallError, match="not positive definite"):
             LINALG.cholesky(-np.eye(70)).numpy()
         monkeypatch.setitem(sys.modules, "scipy.linalg", None)
+
+
+@pytest.mark.parametrize("dims", [(66, 66), (90, 66), (66, 90), (2, 65, 67)])
+@pytest.mark.parametrize("form", [0, 1])
+def test_columns_of_large_decompositions_are_computed_where_they_are_read(dims, form):
+    pytest.importorskip("scipy")
+    a = RNG.normal(size=dims)
+    q, r = LINALG.qr(oc.tensor(a, batch_axes=len(dims) - 2, input_axes=form))
+    assert q.application.operation.name == "qr columns"
+    expected = np.linalg.qr(a)
+    np.testing.assert_allclose(r.numpy(), expected[1], rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(q.numpy(), expected[0], rtol=1e-9, atol=1e-11)
+    assert len(q.shape.input) == len(r.shape.input) == form
+
+
+@pytest.mark.parametrize("form", [0, 1])
+def test_values_and_gradients_of_large_systems_share_a_decomposition(form, monkeypatch):
+    pytest.importorskip("scipy")
+    a, b, w = regular(2, 65, 65), RNG.normal(size=(65, 3)), RNG.normal(size=(2, 65, 3))
+    calls = []
+    factorize = lapack.factorize
+    monkeypatch.setattr(lapack, "factorize", lambda a: calls.append(a.shape) or factorize(a))
+    for sides in (b, b[:, 0]):
+        x = oc.param("a", a, batch=[2], input=[65] * form, output=[65] * (2 - form))
+        y = oc.param("b", sides)
+        ctx, weights = oc.Context(), w if sides.ndim == 2 else w[..., 0]
+        loss = (LINALG.solve(x, y) * oc.tensor(weights, batch_axes=1)).sum() + LINALG.slogdet(x)[1].sum()
+        ctx.init(loss)
+        ctx.compile(train.grad_update(loss), keep=[x.grad, y.grad])()
+        inverse = np.linalg.inv(a)
+        solution = np.swapaxes(inverse, -1, -2) @ weights.reshape(2, 65, -1)
+        values = inverse @ sides.reshape(65, -1)
+        np.testing.assert_allclose(ctx[y.grad], solution.sum(0).reshape(sides.shape), rtol=1e-7, atol=1e-9)
+        expected = -solution @ np.swapaxes(values, -1, -2) + np.swapaxes(inverse, -1, -2)
+        np.testing.assert_allclose(ctx[x.grad], expected, rtol=1e-7, atol=1e-9)
+    assert calls == [a.shape] * 4
+    singular = oc.param("a", np.zeros((65, 65)))
+    with pytest.raises(oc.HostCallError, match="Singular matrix"):
+        LINALG.solve(singular, b).numpy()
+    assert LINALG.slogdet(singular)[1].numpy() == -np.inf
 
 
 def test_without_scipy(monkeypatch):

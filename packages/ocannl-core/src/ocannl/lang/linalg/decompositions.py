@@ -18,7 +18,9 @@ from ocannl.lang.linalg import decomposition_gradients as gradients
 from ocannl.lang.linalg import lapack
 from ocannl.lang.linalg.arrays import Array, scipy_linalg, symmetric_part
 from ocannl.lang.linalg.matrices import form_of, host_operation, part, row
-from ocannl.lang.ops.einsum import stop_gradient
+from ocannl.lang.ops.concat import concat
+from ocannl.lang.ops.einsum import einsum, stop_gradient
+from ocannl.lang.ops.linalg import triu
 
 
 def cholesky(a: object, *, label: str | None = None) -> Tensor:
@@ -97,6 +99,8 @@ def qr(a: object) -> tuple[Tensor, Tensor]:
     """
     a = embed(a)
     form, (m, n) = form_of(a), _sizes(a, "qr")
+    if lapack.is_large(min(m, n)) and not (a.has_gradient and gradients_enabled.get()):
+        return _qr_of_reflectors(a, m, n)
     axis, packed_spec = (-2, "m^n,n") if m >= n else (-1, "m,m^n")
 
     def forward(a: Array) -> Array:
@@ -113,6 +117,19 @@ def qr(a: object) -> tuple[Tensor, Tensor]:
     else:
         specs = f"...|i,k^{n} => {form.spec('i', 'k')}", f"...|k,{m}^j => {form.spec('k', 'j')}"
     return part(packed, "q", specs[0]), part(packed, "r", specs[1])
+
+
+def _qr_of_reflectors(a: Tensor, m: int, n: int) -> tuple[Tensor, Tensor]:
+    """The decomposition without gradients, of which `q` is a host call of its own: it only runs where `q` is read."""
+    form = form_of(a)
+    if m >= n:
+        packed_spec, q_spec, r_spec = "m^1,n", f"m^1,k => {form.spec('m', 'k')}", f"k^{m - n + 1},n"
+    else:
+        packed_spec, q_spec, r_spec = "m,n^1", f"m,c => {form.spec('m', 'm')}", "k,n^1"
+    packed = host_operation("qr", f"{form.spec('m', 'n')} => ...|{packed_spec}", lapack.reflectors, None, [a])
+    q = host_operation("qr columns", f"...|{q_spec}", lapack.columns_of, None, [packed])
+    upper = triu(concat(f"...|{r_spec} => ...|k,n", packed))
+    return q, einsum(f"...|k,n => {form.spec('k', 'n')}", upper, label=f"{packed.label}.r")
 
 
 @composite

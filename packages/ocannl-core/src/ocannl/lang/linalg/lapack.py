@@ -50,6 +50,55 @@ def solve(a: Array, b: Array) -> Array:
     return out
 
 
+def is_large(size: int) -> bool:
+    """Whether the functions of a single decomposition serve square matrices of this size: they need SciPy."""
+    return library(np.empty((size, size), np.float32)) is not None
+
+
+def factorize(a: Array) -> Array:
+    """The LU decomposition of large matrices: that of the transpose, with the pivots as a last row."""
+    functions = routines(a, "getrf")
+    assert functions is not None
+    n = a.shape[-1]
+    out = np.empty((*a.shape[:-2], n + 1, n), a.dtype)
+    for at in np.ndindex(a.shape[:-2]):
+        factors, out[at][n], _ = functions[0](transposed(a[at]))  # the transpose is in the order of Fortran
+        out[at][:n] = transposed(factors)
+    return out
+
+
+def substitute(packed: Array, b: Array, transpose: bool) -> Array:
+    """The solution of `a @ x = b`, or of `a.T @ x = b`, with the result of `factorize`. The stacks broadcast. Raises:
+    LinAlgError for a singular matrix."""
+    functions = routines(packed, "getrs")
+    assert functions is not None
+    stack = np.broadcast_shapes(packed.shape[:-2], b.shape[:-2])
+    decompositions, sides = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (packed, b))
+    out = np.empty(sides.shape, np.result_type(packed, b))
+    for at in np.ndindex(stack):
+        factors, pivots = _factors(decompositions[at])
+        out[at], _ = functions[0](factors, pivots, sides[at], trans=not transpose)
+    return out
+
+
+def inverse(packed: Array) -> Array:
+    """The inverse, with the result of `factorize`. Raises: LinAlgError for a singular matrix."""
+    functions = routines(packed, "getri", "getri_lwork")
+    assert functions is not None
+    invert, workspace = functions
+    out = np.empty_like(packed[..., :-1, :])
+    size = int(workspace(packed.shape[-1])[0].real)
+    for at in np.ndindex(packed.shape[:-2]):
+        factors, pivots = _factors(packed[at])
+        out[at] = transposed(invert(factors, pivots, lwork=size)[0])
+    return out
+
+
+def _factors(packed: Array) -> tuple[Array, Array]:
+    _refuse(not np.diagonal(packed).all(), "Singular matrix")
+    return transposed(packed[:-1]), packed[-1].astype(np.int32)
+
+
 def inv(a: Array) -> Array:
     """The inverse. Raises: LinAlgError for a singular matrix."""
     functions = routines(a, "getrf", "getri", "getri_lwork")
@@ -81,17 +130,19 @@ def cholesky(a: Array) -> Array:
 
 def slogdet(a: Array) -> tuple[Array, Array]:
     """The sign and the logarithm of the absolute value of the determinant."""
-    functions = routines(a, "getrf")
-    if functions is None:
+    if library(a) is None:
         sign, logarithm = np.linalg.slogdet(a)
         return np.asarray(sign), np.asarray(logarithm)
-    diagonal, sign = np.empty(a.shape[:-1], a.dtype), np.empty(a.shape[:-2], a.dtype)
-    for at in np.ndindex(a.shape[:-2]):
-        factors, pivots, _ = functions[0](transposed(a[at]))
-        diagonal[at] = np.diagonal(factors)
-        sign[at] = (-1) ** np.count_nonzero(pivots != np.arange(len(pivots)))
+    return slogdet_of_factors(factorize(a))
+
+
+def slogdet_of_factors(packed: Array) -> tuple[Array, Array]:
+    """The sign and the logarithm of the absolute value of the determinant, with the result of `factorize`."""
+    diagonal, pivots = np.diagonal(packed, axis1=-2, axis2=-1), packed[..., -1, :]
+    exchanges = np.count_nonzero(pivots != np.arange(pivots.shape[-1]), -1)
     with np.errstate(divide="ignore"):
-        return sign * np.sign(diagonal).prod(-1), np.log(np.abs(diagonal)).sum(-1)
+        sign = np.where(exchanges % 2, -1, 1).astype(packed.dtype) * np.sign(diagonal).prod(-1)
+        return sign, np.log(np.abs(diagonal)).sum(-1)
 
 
 def qr(a: Array) -> tuple[Array, Array]:
@@ -105,6 +156,37 @@ def qr(a: Array) -> tuple[Array, Array]:
     for at in np.ndindex(a.shape[:-2]):
         q[at], r[at] = scipy.qr(a[at], mode="economic", check_finite=False)
     return q, r
+
+
+def reflectors(a: Array) -> Array:
+    """The reduced QR decomposition of large matrices by `geqrf`: R, below it the Householder vectors, and a last row
+    of their factors; a last column for wide matrices."""
+    scipy = library(a)
+    (factorize,) = scipy.get_lapack_funcs(("geqrf",), dtype=a.dtype)
+    (workspace,) = scipy.get_lapack_funcs(("geqrf_lwork",), dtype=a.dtype)
+    m, n = a.shape[-2:]
+    out = np.empty((*a.shape[:-2], m + (m >= n), n + (m < n)), a.dtype)
+    size = int(workspace(m, n)[0])
+    for at in np.ndindex(a.shape[:-2]):
+        out[at][:m, :n], factors, _, _ = factorize(a[at], lwork=size)
+        (out[at][m] if m >= n else out[at][:, n])[:] = factors
+    return out
+
+
+def columns_of(packed: Array) -> Array:
+    """The orthonormal columns of a decomposition that `reflectors` computed, by `orgqr`."""
+    scipy = library(packed)
+    (accumulate,) = scipy.get_lapack_funcs(("orgqr",), dtype=packed.dtype)
+    rows, columns = packed.shape[-2:]
+    m, n = (rows - 1, columns) if rows > columns else (rows, columns - 1)
+    k = min(m, n)
+    out = np.empty((*packed.shape[:-2], m, k), packed.dtype)
+    for at in np.ndindex(packed.shape[:-2]):
+        factors = packed[at][m] if m >= n else packed[at][:, n]
+        vectors = np.asfortranarray(packed[at][:m, :k])
+        size = int(accumulate(vectors, factors, lwork=-1)[1][0])
+        out[at], _, _ = accumulate(vectors, factors, lwork=size, overwrite_a=1)
+    return out
 
 
 def eigh(a: Array) -> tuple[Array, Array]:
@@ -155,6 +237,6 @@ def svdvals(a: Array) -> Array:
     return s
 
 
-def _refuse(info: int, problem: str) -> None:
+def _refuse(info: object, problem: str) -> None:
     if info:
         raise np.linalg.LinAlgError(problem)

@@ -54,12 +54,13 @@ def host_operation(
     *,
     label: str | None = None,
     sizes: dict[str, int] | None = None,
+    constants: int = 0,
 ) -> Tensor:
     """Applies an operation whose rules are host calls.
 
     `forward` computes the value from the operands. `gradient` computes the contributions to the gradients of the
     operands, as a tuple, from the gradient of the value, the value and the operands; they may have the shape of the
-    broadcast batch row.
+    broadcast batch row. The last operands, as many as `constants`, have no gradient.
     """
     parsed = parse(spec)
     logic = Logic("einsum", parsed, (BROADCAST_BATCH,) * len(parsed.operands))
@@ -69,15 +70,15 @@ def host_operation(
 
     def differentiate(s: Slots) -> None:
         assert gradient is not None
-        rule = gradient
+        rule, differentiable = gradient, len(s.operands) - constants
 
         def contributions(g: Array, value: Array, *operands: Array) -> Any:
             computed = in_lapack_type(rule)(g, value, *operands)
-            summed = tuple(sum_to(c, x.shape) for c, x in zip(computed, operands, strict=True))
+            summed = tuple(sum_to(c, x.shape) for c, x in zip(computed, operands[:differentiable], strict=True))
             return summed if len(summed) > 1 else summed[0]
 
         results = host_call(
-            contributions, s.gradient(), s.value, *s.operands, outputs=len(s.operands), name=f"{name} gradient"
+            contributions, s.gradient(), s.value, *s.operands, outputs=differentiable, name=f"{name} gradient"
         )
         for number, result in enumerate(results, 1):
             s.operand_gradient(number).write(ADD, False, result)

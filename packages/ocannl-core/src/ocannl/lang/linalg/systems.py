@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from ocannl.base.errors import CodeError
-from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.context_vars import composite, gradients_enabled
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.linalg import lapack, triangular
 from ocannl.lang.linalg.arrays import Array, transposed
 from ocannl.lang.linalg.matrices import form_of, host_operation, is_vector
-from ocannl.lang.ops.einsum import einsum
+from ocannl.lang.ops.einsum import einsum, stop_gradient
+from ocannl.lang.ops.indexed_rows import last_axis_size
 
 
 def solve(a: object, b: object, *, label: str | None = None) -> Tensor:
@@ -31,15 +32,28 @@ def solve(a: object, b: object, *, label: str | None = None) -> Tensor:
     """
     a, b = embed(a), embed(b)
     column = is_vector(b)
+    factors = _shared_factors(a) if a.typing.current is b.typing.current else None
 
-    def forward(a: Array, b: Array) -> Array:
-        return _solved(a, b, column)
+    def solved(a: Array, b: Array, transpose: bool, factors: tuple[Array, ...]) -> Array:
+        sides = b[..., None] if column else b
+        if factors:
+            x = lapack.substitute(factors[0], sides, transpose)
+        else:
+            x = lapack.solve(transposed(a) if transpose else a, sides)
+        return x[..., 0] if column else x
 
-    def gradient(g: Array, x: Array, a: Array, b: Array) -> tuple[Array, Array]:
-        y = _solved(transposed(a), g, column)
+    def forward(a: Array, b: Array, *factors: Array) -> Array:
+        return solved(a, b, False, factors)
+
+    def gradient(g: Array, x: Array, a: Array, b: Array, *factors: Array) -> tuple[Array, Array]:
+        y = solved(a, g, True, factors)
         return -_outer(y, x, column), y
 
-    return host_operation("solve", _system_spec(a, b), forward, gradient, [a, b], label=label)
+    if factors is None:
+        return host_operation("solve", _system_spec(a, b), forward, gradient, [a, b], label=label)
+    operands, result = _system_spec(a, b).split(" => ")
+    spec = f"{operands}; {_FACTORS} => {result}"
+    return host_operation("solve", spec, forward, gradient, [a, b, factors], label=label, constants=1)
 
 
 def solve_triangular(
@@ -85,8 +99,16 @@ def _system_spec(a: Tensor, b: Tensor) -> str:
     return f"{form_of(a).spec('n', 'n')}; {side} => {side}"
 
 
-def _solved(a: Array, b: Array, column: bool) -> Array:
-    return lapack.solve(a, b[..., None])[..., 0] if column else lapack.solve(a, b)
+_FACTORS = "...|n^1,n"
+
+
+def _shared_factors(a: Tensor) -> Tensor | None:
+    """The LU decomposition of a large matrix, which values and gradients share; None if the matrix is small, its size
+    is not inferred, or it has no gradient."""
+    if not (a.has_gradient and gradients_enabled.get()) or not lapack.is_large(last_axis_size(a) or 0):
+        return None
+    spec = f"{form_of(a).spec('n', 'n')} => {_FACTORS}"
+    return host_operation("lu", spec, lapack.factorize, None, [stop_gradient(a)])
 
 
 def _outer(x: Array, y: Array, column: bool) -> Array:
@@ -155,15 +177,20 @@ def slogdet(a: object) -> tuple[Tensor, Tensor]:
     Raises: ShapeError.
     """
     a = embed(a)
+    factors = _shared_factors(a)
 
-    def forward(a: Array) -> Array:
-        return np.stack(lapack.slogdet(a), -1)
+    def forward(a: Array, *factors: Array) -> Array:
+        return np.stack(lapack.slogdet_of_factors(factors[0]) if factors else lapack.slogdet(a), -1)
 
-    def gradient(g: Array, value: Array, a: Array) -> tuple[Array]:
-        return (g[..., 1, None, None] * transposed(lapack.inv(a)),)
+    def gradient(g: Array, value: Array, a: Array, *factors: Array) -> tuple[Array]:
+        inverse = lapack.inverse(factors[0]) if factors else lapack.inv(a)
+        return (g[..., 1, None, None] * transposed(inverse),)
 
+    operands = [a] if factors is None else [a, factors]
+    specs = [form_of(a).spec("n", "n"), _FACTORS][: len(operands)]
     packed = host_operation(
-        "slogdet", f"{form_of(a).spec('n', 'n')} => ...|p", forward, gradient, [a], sizes={"p": 2}
+        "slogdet", f"{'; '.join(specs)} => ...|p", forward, gradient, operands, sizes={"p": 2},
+        constants=len(operands) - 1,
     )  # fmt: skip
     return einsum("...|0 => ...|", packed, label="sign"), einsum("...|1 => ...|", packed, label="logabsdet")
 
