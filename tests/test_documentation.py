@@ -51,7 +51,7 @@ INTERNAL = {  # members without an underscore that other modules of the package 
     train.EarlyStopping: "checkpoint_parts",
     train.Fitted: "checkpoint_parts",
     train.LossScale: "parts",
-    oc.World: "exchange next_pair_tag next_tag run wait",
+    oc.World: "exchange gatherer next_pair_tag next_tag run signal wait",
     train.ReduceOnPlateau: "checkpoint_parts",
 }
 PUBLIC_CLASSES = (

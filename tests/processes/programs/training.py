@@ -20,10 +20,11 @@ from ocannl import train
 
 REPLICAS = 4
 STEPS = 100
+BUCKET_BYTES = 4000  # the gradients of all but small networks are exchanged in two parts
 CASES = {  # the number of hidden units decides between gathered slabs and windows or messages
     "small": {"hidden": 6},
-    "large": {"hidden": 1500, "steps": 25},
-    "accumulated and scaled": {"hidden": 600, "accumulate": 3, "scaled": True, "queue": "threaded", "steps": 30},
+    "large": {"hidden": 1500},
+    "accumulated and scaled": {"hidden": 600, "accumulate": 3, "scaled": True, "queue": "threaded"},
     "incomplete": {"hidden": 6, "left_out": 1, "steps": 6},
 }
 
@@ -51,7 +52,7 @@ class Run:
         update = oc.seq(train.clip_grad_norm(self.loss, 0.5), train.adam(self.loss, 0.01))
         scale = train.LossScale(interval=5) if scaled else None
         self.step = train.DataParallel(
-            self.contexts, self.loss, update, world=world, scale=scale, accumulate=accumulate
+            self.contexts, self.loss, update, world=world, scale=scale, accumulate=accumulate, bucket_bytes=BUCKET_BYTES
         )
         rng = np.random.default_rng(1)
         count = steps * REPLICAS - left_out

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ocannl.transport import Bytes, TransportUnavailable
+from ocannl.transport import ALIGNMENT_BYTES, Bytes, TransportUnavailable, aligned
 
 try:
     from mpi4py import MPI
 except (ImportError, RuntimeError) as cause:
     raise TransportUnavailable(f"there is no library of MPI: {cause}; run: pip install mpich") from cause
-
-ALIGNMENT_BYTES = 64
 
 
 class MpiRequest:
@@ -51,8 +49,14 @@ class MpiConnection:
     def window(self, sizes_bytes: Sequence[int]) -> list[Bytes]:
         size = sizes_bytes[self.rank]
         window = MPI.Win.Allocate_shared(size + ALIGNMENT_BYTES, 1, comm=self._world)
+        window.Lock_all(MPI.MODE_NOCHECK)  # all parts may be accessed until the end
         self._windows.append(window)
-        return [_aligned(window, rank, size) for rank, size in enumerate(sizes_bytes)]
+        memory = [window.Shared_query(rank)[0] for rank in range(self.size)]
+        return [aligned(np.frombuffer(m, np.uint8), size) for m, size in zip(memory, sizes_bytes, strict=True)]
+
+    def fence(self) -> None:
+        if self._windows:
+            self._windows[0].Sync()  # a memory barrier for all windows in shared memory
 
     def sender(self, memory: Bytes, target: int, tag: int) -> MpiRequest:
         return MpiRequest(self._world.Send_init([memory, MPI.BYTE], target, tag), memory)
@@ -70,6 +74,7 @@ class MpiConnection:
     def close(self) -> None:
         """Frees all windows; the communicators are freed with the process."""
         for window in self._windows:
+            window.Unlock_all()
             window.Free()
         self._windows.clear()
 
@@ -82,11 +87,3 @@ def _unlink_segments() -> None:
             if name.startswith("/dev/shm/mpich_"):
                 Path(name).unlink(missing_ok=True)
 
-
-def _aligned(window: MPI.Win, rank: int, size_bytes: int) -> Bytes:
-    """The part of a rank, from an address that is a multiple of the alignment in all processes: segments are mapped
-    from whole pages, and the offset in the segment decides."""
-    memory, _ = window.Shared_query(rank)
-    raw: Bytes = np.frombuffer(memory, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT_BYTES
-    return raw[start : start + size_bytes]

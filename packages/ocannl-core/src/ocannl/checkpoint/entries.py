@@ -13,6 +13,7 @@ from ocannl.lang.core import graph
 from ocannl.lang.core.random import CallCounter, Stream, assign_streams
 from ocannl.lang.core.tensor import Tensor
 from ocannl.runtime.routine import Routine
+from ocannl.runtime.routine_sequence import RoutineSequence
 
 PARAMETER, STATE, NODE, RANDOM = "parameter", "state", "node", "random"
 RESERVED = "__metadata__"
@@ -67,7 +68,7 @@ def listed_entries(subject: object) -> list[Entry]:
 
 def _entries(subject: object) -> Iterator[Entry]:
     match subject:
-        case Routine():
+        case Routine() | RoutineSequence():
             yield from map(_entry, _persistent_nodes(subject))
         case Block():
             for leaves in (subject.params, subject.states):
@@ -132,7 +133,7 @@ def _with_numbered_streams(entries: Iterable[Entry]) -> list[Entry]:
     return [replace(entry, key=numbered[entry.node]) for entry in ordered]
 
 
-def _persistent_nodes(routine: Routine) -> Iterator[TNode]:
+def _persistent_nodes(routine: Routine | RoutineSequence) -> Iterator[TNode]:
     """The nodes of a routine whose values its later calls depend on."""
     outputs = set(routine.outputs)
     for node in dict.fromkeys((*routine.inputs, *routine.outputs)):

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Protocol
 
 import numpy as np
 
@@ -27,15 +28,23 @@ from ocannl.base.errors import ArgumentError, CodeError, ProgramMismatch
 from ocannl.base.traceback_filtering import public_class
 from ocannl.runtime.farewells import CHECK_SECONDS, Farewells
 from ocannl.runtime.heartbeats import Heartbeats
+from ocannl.runtime.shared_memory import Gatherer, MessageGatherer, WindowAllocator, WindowGatherer
 from ocannl.transport.api import Bytes, PersistentRequest
 from ocannl.transport.registry import connect
 
 FAILED = 70  # exit status of all processes after a failure in one of them: EX_SOFTWARE of sysexits.h
 FIRST_TAG = 2  # smaller tags are those of heartbeats and farewells
 TAGS = 32768
+_POLLS = 10  # before the first look at the clock
 _SPIN_SECONDS = 50e-6  # a wait of a process that has a core to itself
 _YIELD_SECONDS = 1e-3
 _SLEEP_SECONDS = 100e-6
+
+
+class Completion(Protocol):
+    """A request or an event, which completes."""
+
+    def is_done(self) -> bool: ...
 
 
 @public_class()
@@ -72,10 +81,13 @@ class World:
         limit_seconds = HEARTBEAT_SECONDS.get()
         self._farewells = Farewells(self.transport, limit_seconds)
         self._heartbeats = Heartbeats(self.transport, limit_seconds, self._fail)
-        self._barrier = self.transport.gatherer(np.zeros(1, np.uint8), np.zeros(self.size, np.uint8))
+        self._barrier: Gatherer = MessageGatherer(self.transport, np.zeros(1, np.uint8))
+        self._windows = WindowAllocator(self.transport)
         is_shared = SHARED_MEMORY.get(shared_memory)
         self.shares_memory = is_shared and len(set(self.transport.hosts)) == 1
         self.agree("the setting `shared_memory`", str(is_shared))
+        if self.shares_memory:
+            self._barrier = self.signal()
         if self.size > 1:
             sys.excepthook = self._fail_by_exception
             atexit.register(self.close)
@@ -92,11 +104,12 @@ class World:
 
     # ------------------------------------------------------------------------------------------------ communication
 
-    def wait(self, request: PersistentRequest, rank: int | None = None) -> None:
+    def wait(self, request: Completion, rank: int | None = None) -> None:
         """Waits for a request that needs the process of this rank, or all processes. Raises `ProcessEnded` if it has
         ended. The processor is soon yielded, since there may be fewer cores than processes."""
-        if request.is_done():
-            return
+        for _ in range(_POLLS):
+            if request.is_done():
+                return
         start = time.perf_counter()
         check_seconds = CHECK_SECONDS
         while not request.is_done():
@@ -117,6 +130,23 @@ class World:
     def barrier(self) -> None:
         """Waits until all processes have called this."""
         self.run(self._barrier)
+
+    def gatherer(self, memory: Bytes) -> Gatherer:
+        """Returns a request that gathers the bytes of all processes, through shared memory or by messages. All
+        processes create and start such requests in the same order."""
+        if self.shares_memory and self.size > 1:
+            return self._window_gatherer(memory)
+        return MessageGatherer(self.transport, memory)
+
+    def signal(self) -> Gatherer:
+        """Returns a request that is done when all processes have started theirs, on one host. All processes create such
+        requests in the same order, and start them in any order."""
+        return self._window_gatherer(np.zeros(0, np.uint8))
+
+    def _window_gatherer(self, memory: Bytes) -> Gatherer:
+        gatherer = WindowGatherer(self.transport, memory, self._windows)
+        self.barrier()  # the counters of all are set
+        return gatherer
 
     def gather(self, content: bytes) -> list[bytes]:
         """Returns the contents of all processes, by rank."""

@@ -25,10 +25,14 @@ from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.code import Code, seq
 from ocannl.lang.record.recorder import cd
 from ocannl.runtime.context import Context, node_of
+from ocannl.runtime.routine_sequence import RoutineSequence
 from ocannl.runtime.transfer import transfer
 from ocannl.runtime.world import World
+from ocannl.runtime.world_cpu import agree_on_cpu
 from ocannl.train.accumulation import gradient_totals
 from ocannl.train.feed import Feed, bind_feed
+from ocannl.train.gradient_buckets import GradientBucket, gradient_buckets
+from ocannl.train.overlap import Overlap
 from ocannl.train.process_reduction import ProcessReduction
 from ocannl.train.reduction_tree import reduction_tree
 from ocannl.train.scale import LossScale
@@ -96,10 +100,12 @@ def all_reduce(
 def _process_steps(
     tensors: Sequence[Tensor], contexts: Sequence[Context], reduction: ProcessReduction, holders: int, mean: bool
 ) -> list[Step]:  # fmt: skip
-    steps: list[Step] = [partial(reduction, holders)]
-    if mean and holders > 1:
-        steps += [ctx.compile(_divided(*tensors, by=holders)) for ctx in contexts]
-    return steps
+    return [partial(reduction, holders), *(_means(tensors, contexts, holders) if mean else [])]
+
+
+def _means(tensors: Sequence[Tensor], contexts: Sequence[Context], holders: int) -> list[Step]:
+    """Routines that turn sums into means."""
+    return [ctx.compile(_divided(*tensors, by=holders)) for ctx in contexts] if holders > 1 else []
 
 
 @public_class()
@@ -116,12 +122,15 @@ class DataParallel:
 
     With a `world`, all its processes execute the same calls with equal batches, each with its own contexts, as many in
     every process; a process computes only the batches of its own contexts. The contexts of all processes, ordered by
-    rank, are numbered as if they were in one process, and the results are the same, bit for bit.
+    rank, are numbered as if they were in one process, and the results are the same, bit for bit. The code is divided
+    such that about `bucket_bytes` of gradients are final after each part; they are exchanged while the next parts are
+    computed.
     """
 
     def __init__(
         self, contexts: Sequence[Context], loss: Tensor, update: Code, *, mean: bool = True,
         scale: LossScale | float | None = None, accumulate: int = 1, world: World | None = None,
+        bucket_bytes: int = 4 << 20,
     ) -> None:  # fmt: skip
         codes = scale.parts(loss, update) if isinstance(scale, LossScale) else (grad_update(loss, scale=scale), update)
         self._contexts = tuple(contexts)
@@ -130,6 +139,7 @@ class DataParallel:
         self._loss, self._world = loss, World("single") if world is None else world
         self._period, self._calls = accumulate, 0
         self._count, self._first = len(contexts) * self._world.size, len(contexts) * self._world.rank
+        agree_on_cpu(self._world, self._contexts[0].backend)
         params = list(loss.all_params.values())
         self._contexts[0].init(loss)
         self._broadcast(params)
@@ -138,14 +148,19 @@ class DataParallel:
         if totals is not None:
             codes = (seq(codes[0], totals.add), seq(totals.take, codes[1]))
             gradients = list(totals.nodes.values())
-        self._exchange = self._planned_exchange(gradients, mean)
+        buckets = [GradientBucket(codes[0], tuple(gradients))]
+        if world is not None:
+            buckets = gradient_buckets(codes[0], gradients, bucket_bytes)
+        self._reductions = self._planned_reductions(buckets)
+        self._steps = self._planned_steps(gradients, mean)
+        listed = [*(bucket.code for bucket in buckets), codes[1]]
         with self._world.first_alone():
-            routines = [ctx.compile_all(codes, keep=[loss, *gradients]) for ctx in self._contexts]
+            routines = [ctx.compile_all(listed, keep=[loss, *gradients]) for ctx in self._contexts]
         self._world.agree("the compiled code", "\n".join(routine.source() for routine in routines[0]))
-        self._compute, self._update = zip(*routines, strict=True)
+        self._compute = [RoutineSequence(compute) for *compute, _ in routines]
+        self._update = [update for *_, update in routines]
         self._losses = np.zeros(len(self._contexts))
-        self._all_losses = np.zeros(self._count)
-        self._gatherer = self._world.transport.gatherer(self._losses.view(np.uint8), self._all_losses.view(np.uint8))
+        self._gatherer = self._world.gatherer(self._losses.view(np.uint8))
 
     def _broadcast(self, tensors: Sequence[Tensor]) -> None:
         """Copies tensors from the first context of rank 0 to all contexts."""
@@ -156,32 +171,55 @@ class DataParallel:
             for transfer_step in broadcast(tensors, self._contexts):
                 transfer_step()
 
-    def _planned_exchange(self, gradients: Sequence[Tensor], mean: bool) -> Callable[[int], list[Step]]:
-        """The routines of an exchange by the number of contexts that contribute."""
+    def _planned_reductions(self, buckets: Sequence[GradientBucket]) -> list[ProcessReduction]:
+        """The sums over several processes."""
         world, contexts = self._world, self._contexts
         if world.size == 1:
+            return []
+        return [
+            ProcessReduction(
+                world, [node_of(t) for t in bucket.gradients], contexts, shares_memory=world.shares_memory,
+                is_alone=len(buckets) == 1,
+            )
+            for bucket in buckets
+        ]  # fmt: skip
+
+    def _planned_steps(self, gradients: Sequence[Tensor], mean: bool) -> Callable[[int], list[Step]]:
+        """The routines that follow the gradients and their sums over processes, by the number of contexts that
+        contribute."""
+        contexts = self._contexts
+        if self._world.size == 1:
             return cache(lambda count: all_reduce(gradients, contexts, mean=mean, holders=count))
-        nodes = [node_of(t) for t in gradients]
-        reduction = ProcessReduction(world, nodes, contexts, shares_memory=world.shares_memory)
-        return cache(lambda count: _process_steps(gradients, contexts, reduction, count, mean))
+        return cache(lambda count: _means(gradients, contexts, count) if mean else [])
 
     def __call__(self, *batches: Feed) -> np.ndarray:
         """Runs one step on one batch for each of the first contexts; returns their losses."""
         if not 1 <= len(batches) <= self._count:
             raise CodeError(f"a step takes 1 to {self._count} batches, one for each context, not {len(batches)}")
         local_batches = batches[self._first :][: len(self._contexts)]
-        for ctx, compute, batch in zip(self._contexts, self._compute, local_batches, strict=False):
-            compute(**bind_feed(ctx, batch))
+        calls = [
+            compute.calls(bind_feed(ctx, batch))
+            for ctx, compute, batch in zip(self._contexts, self._compute, local_batches, strict=False)
+        ]
         self._calls += 1
-        if self._calls % self._period == 0:
-            for step in self._exchange(len(batches)):
+        is_last = self._calls % self._period == 0
+        sums = Overlap(self._world)
+        for number in range(len(self._compute[0].routines)):
+            for parts in calls:
+                parts[number]()
+            if is_last and self._reductions:
+                sums.begin(self._reductions[number].completions(len(batches)))
+        sums.finish()
+        if is_last:
+            for step in self._steps(len(batches)):
                 step()
             for update in self._update:
                 update()
         for number, ctx in enumerate(self._contexts[: len(local_batches)]):
             self._losses[number] = ctx[self._loss].sum()
         self._world.run(self._gatherer)
-        return self._all_losses[: len(batches)].copy()
+        gathered = self._gatherer.buffers[self._gatherer.index]
+        return np.concatenate([part.view(np.float64) for part in gathered])[: len(batches)]
 
     def each(self, batches: Iterable[Feed]) -> Iterator[np.ndarray]:
         """Runs steps on consecutive groups of batches, the last of which may be smaller; yields the losses of each."""

@@ -1,9 +1,18 @@
 """The plugin API of transports, which import this package and `ocannl.base` only."""
 
 from ocannl.base.errors import TransportUnavailable
-from ocannl.transport.api import API_VERSION, Bytes, PersistentRequest, Transport, TransportInfo
+from ocannl.transport.api import (
+    ALIGNMENT_BYTES,
+    API_VERSION,
+    Bytes,
+    PersistentRequest,
+    Transport,
+    TransportInfo,
+    aligned,
+)  # fmt: skip
 from ocannl.transport.hookspecs import hookimpl
 
 __all__ = [
-    "API_VERSION", "Bytes", "PersistentRequest", "Transport", "TransportInfo", "TransportUnavailable", "hookimpl",
+    "ALIGNMENT_BYTES", "API_VERSION", "Bytes", "PersistentRequest", "Transport", "TransportInfo",
+    "TransportUnavailable", "aligned", "hookimpl",
 ]  # fmt: skip

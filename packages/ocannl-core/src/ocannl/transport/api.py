@@ -13,6 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+ALIGNMENT_BYTES = 64
+"""The alignment of the parts of windows."""
+
 API_VERSION = 1
 """The version of this interface that the core implements."""
 
@@ -27,6 +30,13 @@ class PersistentRequest(Protocol):
     def is_done(self) -> bool:
         """Whether the communication has completed, or was never started. Makes progress, and never blocks."""
         ...
+
+
+def aligned(memory: Bytes, size_bytes: int) -> Bytes:
+    """The first bytes of a memory at an address that is a multiple of `ALIGNMENT_BYTES`; the memory has that many bytes
+    more. In a window that starts with a page, the offset is the same in all processes."""
+    start = -memory.ctypes.data % ALIGNMENT_BYTES
+    return memory[start : start + size_bytes]
 
 
 class Transport(Protocol):
@@ -52,6 +62,11 @@ class Transport(Protocol):
     def window(self, sizes_bytes: Sequence[int]) -> list[Bytes]:
         """Allocates memory that all ranks access, and returns the part of each rank, in its size and aligned to 64
         bytes. All ranks call this in the same order; they are on one host."""
+        ...
+
+    def fence(self) -> None:
+        """Orders the accesses of this process to windows: a rank that sees a write after the fence sees all writes
+        before, and no read after the fence is executed before."""
         ...
 
     def sender(self, memory: Bytes, target: int, tag: int) -> PersistentRequest:

@@ -36,7 +36,7 @@ DISTRIBUTIONS = {"mpi": "ocannl-transport-mpi"}
 """First-party transports and their distributions."""
 
 IMPORT_SECONDS = 120.0
-_MEMBERS = ("name", "rank", "size", "hosts", "window", "sender", "receiver", "gatherer", "abort", "close")
+_MEMBERS = ("name", "rank", "size", "hosts", "window", "fence", "sender", "receiver", "gatherer", "abort", "close")
 _TEXTS = {"name": str, "api_version": int, "description": str}
 
 

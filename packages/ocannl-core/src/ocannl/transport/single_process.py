@@ -8,11 +8,10 @@ from typing import NoReturn
 
 import numpy as np
 
-from ocannl.transport.api import API_VERSION, Bytes, PersistentRequest, TransportInfo
+from ocannl.transport.api import ALIGNMENT_BYTES, API_VERSION, Bytes, PersistentRequest, TransportInfo, aligned
 from ocannl.transport.hookspecs import hookimpl
 
 NAME = "single"
-ALIGNMENT_BYTES = 64
 DESCRIPTION = "one process, without communication"
 
 
@@ -40,6 +39,9 @@ class SingleProcess:
     def window(self, sizes_bytes: Sequence[int]) -> list[Bytes]:
         return [aligned_zeros(size) for size in sizes_bytes]
 
+    def fence(self) -> None:
+        pass
+
     def sender(self, memory: Bytes, target: int, tag: int) -> NoReturn:
         raise ValueError(f"a single process has no rank {target}")
 
@@ -58,9 +60,7 @@ class SingleProcess:
 
 def aligned_zeros(size_bytes: int) -> Bytes:
     """Memory of this process, aligned as that of windows."""
-    memory = np.zeros(size_bytes + ALIGNMENT_BYTES, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT_BYTES
-    return memory[start : start + size_bytes]
+    return aligned(np.zeros(size_bytes + ALIGNMENT_BYTES, np.uint8), size_bytes)
 
 
 @hookimpl

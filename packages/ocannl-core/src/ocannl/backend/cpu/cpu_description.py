@@ -61,6 +61,11 @@ def described_cpu() -> Cpu | None:
     return _measured.get(identification()) or _stored_cpu()
 
 
+def adopt_cpu(cpu: Cpu) -> None:
+    """Replaces the measurement in this process, as if it had given this description."""
+    _measured[identification()] = cpu
+
+
 def _stored_cpu() -> Cpu | None:
     records = open_cache("cpu")
     record = records.load(identification()) if records else None

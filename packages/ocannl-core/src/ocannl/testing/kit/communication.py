@@ -119,6 +119,26 @@ class Communication:
                 np.testing.assert_array_equal(part, content(part.nbytes, writer, rank))
             gathered(tested, np.zeros(1, np.uint8))
 
+    def test_a_fence_orders_writes_and_reads_of_a_window(self, tested: Transport) -> None:
+        if len(set(tested.hosts)) > 1:
+            pytest.skip("the processes are on several hosts")
+        counters, values = tested.window([8] * tested.size), tested.window([1000] * tested.size)
+        counters[tested.rank][:] = 0
+        gathered(tested, np.zeros(1, np.uint8))
+        for number in range(1, 101):
+            values[tested.rank][:] = number
+            tested.fence()
+            counters[tested.rank].view(np.int64)[0] = 2 * number - 1
+            for is_reading in (True, False):
+                end = time.monotonic() + LIMIT_SECONDS
+                while min(counter.view(np.int64)[0] for counter in counters) < 2 * number - is_reading:
+                    assert time.monotonic() < end, f"a write was not seen for {LIMIT_SECONDS:g} seconds"
+                    time.sleep(0)
+                tested.fence()
+                if is_reading:
+                    assert all((value == number).all() for value in values)
+                    counters[tested.rank].view(np.int64)[0] = 2 * number
+
     def test_several_threads_communicate(self, tested: Transport, ring: tuple[int, int]) -> None:
         failures: list[BaseException] = []
 
