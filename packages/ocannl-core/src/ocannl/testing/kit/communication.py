@@ -125,7 +125,7 @@ class Communication:
         counters, values = tested.window([8] * tested.size), tested.window([1000] * tested.size)
         counters[tested.rank][:] = 0
         gathered(tested, np.zeros(1, np.uint8))
-        for number in range(1, 101):
+        for number in range(1, 21):
             values[tested.rank][:] = number
             tested.fence()
             counters[tested.rank].view(np.int64)[0] = 2 * number - 1
