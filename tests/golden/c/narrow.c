@@ -133,7 +133,7 @@ CONDITIONAL_LOADS static __attribute__((noinline)) void narrow_1(
 {
   for (int64_t i = 0; i < 8; i++) {
     y[i] = f32_to_f16(f16_to_f32(f32_to_f16(f16_to_f32(y[i]) * f16_to_f32(f32_to_f16(float8_e4m3fn_to_f32(w[i]))))) - f16_to_f32(f32_to_f16(f64_to_odd_f32(x[i]))));
-    flags[i] = (f32_to_u8(float8_e4m3fn_to_f32(w[i])) != 0) & (f32_to_i32(float8_e4m3fn_to_f32(w[i])) < (int32_t)n) ? 7 : (uint8_t)-flags[i];
+    flags[i] = ((f32_to_u8(float8_e4m3fn_to_f32(w[i])) != 0) & (f32_to_i32(float8_e4m3fn_to_f32(w[i])) < (int32_t)n)) ? 7 : (uint8_t)-flags[i];
   }
 }
 

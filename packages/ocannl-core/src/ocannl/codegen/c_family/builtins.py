@@ -43,10 +43,10 @@ class SelectChain:
 FLOAT_SELECTS: Mapping[str, SelectChain] = {
     "relu": SelectChain("x", (("x < 0", "0"),), "x"),  # NaN is not below zero
     "sat01": SelectChain("x", (("x < 0", "0"), ("x > 1", "1")), "x"),
-    "max": SelectChain("x y", (("(x < y) | (y != y)", "y"),), "x"),
-    "min": SelectChain("x y", (("(x > y) | (y != y)", "y"),), "x"),
+    "max": SelectChain("x y", (("((x < y) | (y != y))", "y"),), "x"),
+    "min": SelectChain("x y", (("((x > y) | (y != y))", "y"),), "x"),
     "relu_gate": SelectChain("x y", (("x > 0", "y"),), "0"),
-    "sat01_gate": SelectChain("x y", (("(x > 0) & (x < 1)", "y"),), "0"),
+    "sat01_gate": SelectChain("x y", (("((x > 0) & (x < 1))", "y"),), "0"),
 }
 SIGNED_SELECTS: Mapping[str, SelectChain] = {
     "abs": SelectChain("x", (("x < 0", "-x"),), "x"),

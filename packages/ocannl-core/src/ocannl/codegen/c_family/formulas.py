@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from ocannl.codegen.c_family import builtins
@@ -64,16 +64,24 @@ def print_steps(
     number: Callable[[int | float, Precision], ExprText],
     value: Callable[[Step, list[ExprText]], ExprText],
 ) -> str:
-    """The body of a function: the steps up to the one named `result`."""
+    """The body of a function: the steps that the one named `result` depends on, and this one."""
     values: dict[Operand, ExprText] = {param: ExprText(param) for param in formula.params}
     lines = []
-    for step in formula.steps:
+    for step in _needed_steps(formula.steps, result):
         args = [values[a] if isinstance(a, str) else number(a, step.source) for a in step.args]
         lines.append(f"{type_name(step.precision)} {step.name} = {value(step, args).text};")
         values[step.name] = ExprText(step.name)
-        if step.name == result:
-            break
     return "\n".join([*lines, f"return {result};"])
+
+
+def _needed_steps(steps: Sequence[Step], result: str) -> list[Step]:
+    needed: set[Operand] = {result}
+    backwards = []
+    for step in reversed(steps):
+        if step.name in needed:
+            needed.update(step.args)
+            backwards.append(step)
+    return backwards[::-1]
 
 
 def _declared_params(d: Dialect, formula: Formula) -> tuple[str, ...]:

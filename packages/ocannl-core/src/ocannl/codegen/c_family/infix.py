@@ -16,10 +16,10 @@ RELATIONS = ("==", "!=", "<", "<=", ">", ">=")
 SUMS = ("+", "-")
 PARENTHESIZED = {
     "||": ("&&",), "<<": SUMS, ">>": SUMS, "&": (*SUMS, *RELATIONS), "^": ("&", *SUMS, *RELATIONS),
-    "|": ("&", "^", *SUMS, *RELATIONS), "==": RELATIONS,
+    "|": ("&", "^", *SUMS, *RELATIONS), "==": RELATIONS, "?": ("&", "^", "|"),
 }  # fmt: skip
 """Inner operators that are parenthesized for readability although they bind more tightly than the outer operator, as
-compilers suggest (`-Wparentheses`)."""
+compilers suggest (`-Wparentheses`); for `?`, in its condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,18 @@ def unary(symbol: str, x: ExprText) -> ExprText:
 
 def binary(symbol: str, x: ExprText, y: ExprText) -> ExprText:
     level = PRECEDENCE[symbol]
-    left, right = (
-        f"({operand.text})" if operand.symbol in PARENTHESIZED.get(symbol, ()) else operand.within(min_level)
-        for operand, min_level in ((x, level), (y, level + 1))
-    )
+    left, right = _operand(x, symbol, level), _operand(y, symbol, level + 1)
     return ExprText(f"{left} {symbol} {right}", level, symbol)
 
 
 def ternary(test: ExprText, on_true: ExprText, on_false: ExprText) -> ExprText:
     level = PRECEDENCE["?"]
-    return ExprText(f"{test.within(level + 1)} ? {on_true.within(level + 1)} : {on_false.within(level)}", level, "?")
+    condition, value = _operand(test, "?", level + 1), on_true.within(level + 1)
+    return ExprText(f"{condition} ? {value} : {on_false.within(level)}", level, "?")
+
+
+def _operand(x: ExprText, symbol: str, min_level: int) -> str:
+    return f"({x.text})" if x.symbol in PARENTHESIZED.get(symbol, ()) else x.within(min_level)
 
 
 def call(function: str, *args: ExprText) -> ExprText:
