@@ -157,12 +157,47 @@ def test_training_with_dropout_resumes_to_the_bit(tmp_path: Path) -> None:
     saved = first.save()
     (tmp_path / "saved.safetensors").write_bytes(saved)
     assert second.load(saved) == 0
-    oc.load(tmp_path / "saved.safetensors", ctx, step)
+    assert oc.load(tmp_path / "saved.safetensors", ctx, step).seed == 2**40 + 3
     for _ in range(5):
         assert first.call("step") == second.call("step") == 0
         step()
     assert first.save() == second.save() != saved
     assert (first.get("w", (5, 6)) == ctx[w]).all()
+
+
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_training_of_a_context_with_dropout_continues_in_a_library(seed: int, tmp_path: Path) -> None:
+    """From `oc.save` through a library back to another context: parameters, states, streams and seed are those of
+    training in the first context alone."""
+    x, w = oc.placeholder("x", b=[8], o=[6]), oc.param("w", o=[5])
+    loss = (nn.dropout(oc.relu(nn.batch_norm(w @ x)), rate=0.5) ** 2).mean()
+    values = np.random.default_rng(0).standard_normal((8, 6)).astype("f4")
+    code = oc.seq(train.grad_update(loss), train.adam(loss, 1e-2))
+    paths = [tmp_path / f"{name}.safetensors" for name in ("early", "late")]
+    with oc.settings(seed=seed):
+        first, second = oc.Context("c"), oc.Context("c")
+        first.init(loss)
+        step = first.compile(code, name="step")
+        first[x] = values
+        for _ in range(3):
+            step()
+        oc.save(paths[0], first, step)
+    oc.export(step, tmp_path / "net.so", init=loss, target="native")
+    library = Library(tmp_path / "net.so", "net")
+    assert library.init(5) == library.load(paths[0].read_bytes()) == library.set("x", values) == 0
+    for _ in range(3):
+        step()
+        assert library.call("step") == 0
+    paths[1].write_bytes(library.save())
+    second.init(loss, seed=9)
+    resumed = second.compile(code, name="step")
+    assert oc.load(paths[1], second, resumed).seed == seed
+    second[x] = values
+    for _ in range(3):
+        step()
+        resumed()
+    assert first[loss] == second[loss]
+    assert (first[w] == second[w]).all()
 
 
 def test_mutated_files_change_nothing(library: Library) -> None:

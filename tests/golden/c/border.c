@@ -51,12 +51,6 @@ struct thread_pool {
     int64_t threads);
 };
 
-static inline uint32_t f32_bits(float x)
-{
-  union { float number; uint32_t bits; } held = { x };
-  return held.bits;
-}
-
 static inline float bits_f32(uint32_t x)
 {
   union { uint32_t bits; float number; } held = { x };
@@ -66,6 +60,12 @@ static inline float bits_f32(uint32_t x)
 static inline float bfloat16_to_f32(uint16_t x)
 {
   return bits_f32((uint32_t)x << 16);
+}
+
+static inline uint32_t f32_bits(float x)
+{
+  union { float number; uint32_t bits; } held = { x };
+  return held.bits;
 }
 
 static inline uint16_t f32_to_bfloat16(float x)

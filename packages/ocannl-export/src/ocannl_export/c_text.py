@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from ocannl.ir.precision import Precision
 from ocannl_backend_c.dialect import TYPES
 
 LINE_LENGTH = 100
+LONGEST_STRING = 4095
+"""The length of string literals that ISO C99 requires (5.2.4.1)."""
 
 
 def c_string(text: bytes) -> str:
@@ -31,6 +34,14 @@ def c_string(text: bytes) -> str:
     return "\n".join(f'  "{part}"' for part in [*lines, line])
 
 
+def characters(text: bytes) -> str:
+    """The initializer of an array of characters: a string literal, or numbers if ISO C does not require that compilers
+    take a literal of this length."""
+    if len(text) <= LONGEST_STRING:
+        return f"\n{c_string(text)}"
+    return _listed(str(byte) for byte in text)
+
+
 def cell_text(value: Any, precision: Precision, dialect: Dialect) -> str:
     """The literal of a cell, which is stored as its bits if C lacks its type."""
     if TYPES[precision].startswith("uint") and not precision.name.startswith("uint"):
@@ -40,9 +51,13 @@ def cell_text(value: Any, precision: Precision, dialect: Dialect) -> str:
 
 def array_text(values: np.ndarray[Any, Any], precision: Precision, dialect: Dialect) -> str:
     """The initializer of a flat array, in lines."""
+    return _listed(cell_text(value, precision, dialect) for value in values.reshape(-1))
+
+
+def _listed(numbers: Iterable[str]) -> str:
     lines, line = list[str](), "  "
-    for value in values.reshape(-1):
-        piece = f"{cell_text(value, precision, dialect)}, "
+    for number in numbers:
+        piece = f"{number}, "
         if len(line) + len(piece) > LINE_LENGTH:
             lines.append(line.rstrip())
             line = "  "

@@ -17,7 +17,7 @@ from ocannl_export.c_dialects import FLAGS
 from ocannl_export.c_text import array_text, c_string, cell_text
 from ocannl_export.error_codes import ALIGNMENT_BYTES, CODES, constant
 from ocannl_export.initial_values import Drawn, Embedded, Filled, StreamKey, Zeros
-from ocannl_export.library import WORKSPACE, ExportedFunction, Field, Library
+from ocannl_export.library import WORKSPACE, ExportedFunction, Field, Library, label_of
 from ocannl_export.random_functions import draw_call, random_functions
 from ocannl_export.saving import save_and_load
 from ocannl_export.templates import fill, names
@@ -52,7 +52,7 @@ int @NAME@_init(struct @NAME@ *net, uint64_t seed);
 @FUNCTIONS@
 /* An array by name: its description, or null; copies of its cells. */
 struct @NAME@_array {
-  const char *name, *type, *kind;  /* kind: parameter, state, input, output */
+  const char *name, *type, *kind;  /* kind: parameter, state, input, output, constant */
   int rank;
   const int64_t *dims;
   size_t offset, bytes;  /* in the structure */
@@ -231,6 +231,8 @@ def _structure(library: Library, is_aligned: bool) -> str:
     for field in library.members:
         sizes = "".join(f"[{size if field.cells else 1}]" for size in field.dims)  # C has no empty arrays
         lines.append(f"  {field.c_type} {field.name}{sizes}{suffix};  /* {_comment(field)} */")
+    if library.saved:
+        lines.append("  uint64_t seed;  /* of `init`, or of the file that was loaded */")
     if library.workspace_bytes:
         cells = -(-library.workspace_bytes // 8)
         lines.append(f"  uint64_t {WORKSPACE}[{cells}]{suffix};  /* of the functions, between calls without meaning */")
@@ -240,7 +242,7 @@ def _structure(library: Library, is_aligned: bool) -> str:
 
 
 def _comment(field: Field) -> str:
-    name = field.node.path or field.node.label
+    name = label_of(field.node, field.entry)
     precision = "" if field.c_type in ("float", "double") else f", {field.node.precision}"
     text = f"{field.kind} {name}{precision}" if name != field.name else f"{field.kind}{precision}"
     return printable(text).replace("*/", "* /").replace("??", "? ?")
@@ -276,9 +278,10 @@ def _static_array(field: Field, dialect: Dialect) -> str:
 
 def _init(library: Library, dialect: Dialect) -> str:
     lines = [f"int {library.name}_init(struct {library.name} *net, uint64_t seed)", "{"]
-    lines += ["  int code = checked(net);", "  if (code) return code;", "  (void)seed;"]
+    lines += ["  int code = checked(net);", "  if (code) return code;"]
     end = f"offsetof(struct {library.name}, {WORKSPACE})" if library.workspace_bytes else "sizeof *net"
     lines.append(f"  for (size_t n = 0; n < {end}; n++) ((unsigned char *)net)[n] = 0;")
+    lines.append("  net->seed = seed;" if library.saved else "  (void)seed;")
     if library.threads:
         lines += ["  net->parallel_for = 0;", "  net->pool = 0;"]
     for field in library.members:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ocannl.base.errors import ArgumentError, CodeError
-from ocannl.checkpoint.entries import Entry, listed_entries
+from ocannl.checkpoint.entries import RANDOM, Entry, listed_entries
 from ocannl.ir.affine import Sym
 from ocannl.ir.assign import nodes
 from ocannl.ir.cpu import COMMON_CPU, Cpu
@@ -23,12 +23,14 @@ from ocannl.runtime.routine_parts import compile_routines
 from ocannl_backend_c.dialect import DIALECT
 from ocannl_export.error_codes import ALIGNMENT_BYTES
 from ocannl_export.errors import ExportError
-from ocannl_export.initial_values import Embedded, Initial, InitialValues, Zeros
+from ocannl_export.initial_values import Embedded, Initial, InitialValues, StreamKey, Zeros
 from ocannl_export.programs import arguments, program_for
 from ocannl_export.reserved_names import C_NAMES, GENERATED_TYPES, KEYWORDS, PARAMETERS, routine_names
 from ocannl_export.targets import InstructionSet
 
 WORKSPACE = "workspace"
+SEED = "seed"
+SEED_BYTES = 8
 THREAD_MEMBERS = frozenset({"parallel_for", "pool"})
 """Members for the caller's threads."""
 
@@ -121,7 +123,7 @@ class Library:
     @property
     def workspace_offset_bytes(self) -> int:
         ends = (f.offset_bytes + f.member_bytes for f in self.members if f.offset_bytes is not None)
-        return _aligned(max(ends, default=0))
+        return _aligned(max(ends, default=0) + (SEED_BYTES if self.saved else 0))
 
     @property
     def stack_bytes(self) -> int:
@@ -215,13 +217,16 @@ def _fields(
         for node, is_written in arguments(proc):
             written[node] = written.get(node, False) or is_written
     entries = _entries(routines)
-    names = Namer(C_NAMES | {WORKSPACE} | reserved)
+    names = Namer(C_NAMES | {WORKSPACE, SEED} | reserved)
     fields, offset = [], 0
     for node, is_written in sorted(written.items(), key=lambda item: item[0].id):
         kind = "state" if node.role is Role.PLACEHOLDER and is_written else KINDS[node.role]
         initial = Zeros() if kind == "input" and not values.has_inputs else values.of(node)
-        field = Field(names(node.path or node.label), node, kind, initial, entries.get(node))
-        is_constant = node.role is Role.DATA and not is_written and isinstance(initial, Embedded)
+        if isinstance(initial, StreamKey):
+            kind = "state"
+        entry = entries.get(node)
+        field = Field(names(label_of(node, entry)), node, kind, initial, entry)
+        is_constant = kind == "constant" and not is_written and isinstance(initial, Embedded)
         if not is_constant:
             field = replace(field, offset_bytes=offset)
             offset = _aligned(offset + field.member_bytes)
@@ -229,6 +234,11 @@ def _fields(
     if not fields:
         raise ExportError("the routines read and write no arrays")
     return tuple(fields)
+
+
+def label_of(node: TNode, entry: Entry | None) -> str:
+    """What an array is called in the program, or a part of a random stream in checkpoints."""
+    return entry.key if entry is not None and entry.kind == RANDOM else node.path or node.label
 
 
 def _entries(routines: Iterable[Routine]) -> dict[TNode, Entry]:

@@ -48,9 +48,9 @@ GENERATED_TYPES = frozenset({"control", "parallel_loop", "sha256", "saved_array"
 """Structures of the generated code."""
 
 GENERATED_FUNCTIONS = frozenset((
-    "checked", "copy_bytes", "add_data", "find_data", "sha256_block", "sha256_start", "sha256_add", "sha256_finish",
-    "run_chunk", "random_word", "random_unit_float", "random_unit_double", "natural_logarithm", "cosine_of_turns",
-    "normal_number",
+    "checked", "copy_bytes", "add_data", "begins_with", "read_number", "find_data", "find_seed",
+    "sha256_block", "sha256_start", "sha256_add", "sha256_finish", "run_chunk",
+    "random_word", "random_unit_float", "random_unit_double", "natural_logarithm", "cosine_of_turns", "normal_number",
     *(f"draw_{kind}_{precision}" for kind in ("uniform", "normal") for precision in (
         "float64", "float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn")),
 ))  # fmt: skip

@@ -1,8 +1,8 @@
 """C functions that save and load the arrays of a library as files of safetensors, which `oc.load` reads.
 
-The header of a file is constant but for the digest: SHA-256 (FIPS 180-4) of the metadata and the table of tensors as
-JSON, followed by the SHA-256 of all data in pieces (see `ocannl.checkpoint.safetensors_file`). `load` looks the tensors
-up in the header of any file of safetensors: names, types and sizes must be those of the library.
+The header of a file is constant but for the seed and the digest: SHA-256 (FIPS 180-4) of the metadata and the table of
+tensors as JSON, followed by the SHA-256 of all data in pieces (see `ocannl.checkpoint.safetensors_file`). `load` looks
+the tensors up in the header of any file of safetensors: names, types and sizes must be those of the library.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from collections.abc import Sequence
 
 from ocannl.checkpoint import safetensors_file
 from ocannl.checkpoint.saving import DATA, FORMAT, FORMAT_VERSION, KINDS, SEED_KEY, STEP, TYPES, VERSIONS, stored_type
-from ocannl_export.c_text import c_string
+from ocannl_export.c_text import characters
 from ocannl_export.library import Field, Library
 from ocannl_export.templates import fill, names
+
+NO_SEED = b"0".rjust(len(str(2**64 - 1)))
+"""The seed 0 in the header, with room for others."""
 
 SHA256 = """\
 struct sha256 {
@@ -108,16 +111,20 @@ size_t @NAME@_saved_size(void)
 int @NAME@_save(const struct @NAME@ *net, void *buffer, size_t size)
 {
   unsigned char *bytes = buffer, digest[32];
-  const unsigned char *memory = (const unsigned char *)net;
+  const unsigned char *memory = (const unsigned char *)net, *text = (const unsigned char *)digest_start;
   struct sha256 hash, piece;
   if (!net || !buffer) return @CODE_NULL_POINTER@;
   if (size < @SAVED_BYTES@) return @CODE_SMALL_BUFFER@;
   for (size_t n = 0; n < @HEADER_BYTES@; n++) bytes[n] = (unsigned char)header[n];
+  for (uint64_t n = @SEED_POSITION@ + @SEED_DIGITS@, seed = net->seed; seed; seed /= 10)
+    bytes[--n] = (unsigned char)('0' + seed % 10);
   sha256_start(&hash);
   sha256_start(&piece);
-  sha256_add(&hash, (const unsigned char *)digest_start, @BEFORE_KINDS_BYTES@);
-  sha256_add(&hash, (const unsigned char *)header + @KINDS_POSITION@, @KINDS_BYTES@);
-  sha256_add(&hash, (const unsigned char *)digest_start + @BEFORE_KINDS_BYTES@, @AFTER_KINDS_BYTES@);
+  sha256_add(&hash, text, @BEFORE_KINDS_BYTES@);
+  sha256_add(&hash, bytes + @KINDS_POSITION@, @KINDS_BYTES@);
+  sha256_add(&hash, text + @BEFORE_KINDS_BYTES@, @BEFORE_SEED_BYTES@);
+  sha256_add(&hash, bytes + @SEED_POSITION@, @SEED_DIGITS@);
+  sha256_add(&hash, text + @BEFORE_KINDS_BYTES@ + @BEFORE_SEED_BYTES@, @AFTER_SEED_BYTES@);
   for (size_t n = 0; n < @NUM_SAVED@; n++) {
     const struct saved_array *array = &saved_arrays[n];
     const unsigned char *data = memory + array->offset;
@@ -136,23 +143,47 @@ int @NAME@_save(const struct @NAME@ *net, void *buffer, size_t size)
   return @CODE_OK@;
 }
 
+static int begins_with(const unsigned char *bytes, uint64_t room, const char *text, uint64_t length)
+{
+  uint64_t n = 0;
+  while (n < length && n < room && bytes[n] == (unsigned char)text[n]) n++;
+  return n == length;
+}
+
+/* Reads digits, and moves the position behind them; false if there are none. */
+static int read_number(const unsigned char *head, uint64_t length, uint64_t *position, uint64_t *number)
+{
+  uint64_t start = *position, n = start;
+  for (*number = 0; n < length && n - start < 20 && head[n] >= '0' && head[n] <= '9'; n++)
+    *number = *number * 10 + (uint64_t)(head[n] - '0');
+  *position = n;
+  return n > start;
+}
+
 /* The offset of the data of an array with the same description; false if that is not in the header. */
 static int find_data(
     const unsigned char *head, uint64_t length, const struct saved_array *array, uint64_t room, uint64_t *start)
 {
-  const char *text = header + array->description;
   for (uint64_t n = 0; n < length; n++) {
-    uint64_t k = 0, limits[2] = { 0, 0 };
-    while (k < array->description_bytes && n + k < length && head[n + k] == (unsigned char)text[k]) k++;
-    if (k < array->description_bytes || (n && head[n - 1] == '\\\\')) continue;  /* within a name */
-    for (int number = 0; number < 2; number++) {
-      int digits = 0;
-      for (; n + k < length && head[n + k] >= '0' && head[n + k] <= '9' && digits < 18; k++, digits++)
-        limits[number] = limits[number] * 10 + (uint64_t)(head[n + k] - '0');
-      if (!digits || n + k >= length || head[n + k++] != (number ? ']' : ',')) return 0;
-    }
-    *start = limits[0];
-    return limits[0] <= limits[1] && limits[1] - limits[0] == array->bytes && limits[1] <= room;
+    uint64_t k = n + array->description_bytes, end;
+    if (!begins_with(head + n, length - n, header + array->description, array->description_bytes)) continue;
+    if (n && head[n - 1] == '\\\\') continue;  /* within a name */
+    if (!read_number(head, length, &k, start) || k == length || head[k++] != ',') return 0;
+    if (!read_number(head, length, &k, &end) || k == length || head[k] != ']') return 0;
+    return *start <= end && end - *start == array->bytes && end <= room;
+  }
+  return 0;
+}
+
+/* The seed in the metadata of a checkpoint; false for files of other programs. */
+static int find_seed(const unsigned char *head, uint64_t length, uint64_t *seed)
+{
+  static const char text[] = "\\"seed\\":\\"";
+  for (uint64_t n = 0; n < length; n++) {
+    uint64_t k = n + sizeof text - 1;
+    if (!begins_with(head + n, length - n, text, sizeof text - 1)) continue;
+    while (k < length && head[k] == ' ') k++;
+    return read_number(head, length, &k, seed) && k < length && head[k] == '"';
   }
   return 0;
 }
@@ -173,6 +204,7 @@ int @NAME@_load(struct @NAME@ *net, const void *buffer, size_t size)
         return @CODE_MISSING_ARRAY@;
       for (size_t k = 0; copies && k < array->bytes; k++) memory[array->offset + k] = bytes[8 + length + start + k];
     }
+  if (find_seed(bytes + 8, length, &start)) net->seed = start;
   return @CODE_OK@;
 }
 """
@@ -195,8 +227,9 @@ def save_and_load(library: Library) -> str:
     header = length.to_bytes(8, "little") + text.ljust(length)
     listed = [[key, str(stored_type(f.node.precision.numpy)), *f.dims] for key, f in sorted(arrays.items())]
     digest_start = json.dumps([dict(sorted(metadata.items())), listed]).encode()
-    kinds = json.dumps(metadata[KINDS]).encode()  # the longest part of the metadata, which the header has as well
-    before, after = digest_start.split(kinds)
+    kinds = json.dumps(metadata[KINDS]).encode()
+    before_kinds, _, after_kinds = digest_start.partition(kinds)
+    before_seed, _, after_seed = after_kinds.partition(NO_SEED)
     rows = []
     for _, field in sorted(arrays.items()):
         description = _description_start(field)
@@ -204,15 +237,17 @@ def save_and_load(library: Library) -> str:
         rows.append(f"  {{ {header.index(description)}, {len(description)}, {location} }},")
     constants = {
         "PIECE_BYTES": safetensors_file.PIECE_BYTES, "SAVED_BYTES": len(header) + end, "HEADER_BYTES": len(header),
-        "BEFORE_KINDS_BYTES": len(before), "AFTER_KINDS_BYTES": len(after),
+        "BEFORE_KINDS_BYTES": len(before_kinds), "BEFORE_SEED_BYTES": len(before_seed),
+        "AFTER_SEED_BYTES": len(after_seed), "SEED_POSITION": header.index(NO_SEED), "SEED_DIGITS": len(NO_SEED),
         "KINDS_POSITION": header.index(kinds), "KINDS_BYTES": len(kinds), "NUM_SAVED": len(rows),
         "DIGEST_POSITION": header.index(safetensors_file.NO_DIGEST.encode()),
     }  # fmt: skip
     numbers = {name: str(number) for name, number in constants.items()}
     return "\n".join([
         fill(SHA256, {"CONSTANTS": _sha256_constants()}),
-        f"static const char header[] =\n{c_string(header)};",
-        f"static const char digest_start[] =  /* without the kinds */\n{c_string(before + after)};",
+        f"static const char header[] = {characters(header)};",
+        "/* The beginning of what the digest is of, without the kinds and the seed, which the header has as well. */",
+        f"static const char digest_start[] = {characters(before_kinds + before_seed + after_seed)};",
         "",
         "static const struct saved_array {",
         "  size_t description, description_bytes;  /* in the header, up to the numbers of the data */",
@@ -251,8 +286,8 @@ def _metadata(saved: Sequence[Field]) -> dict[str, str]:
         key_of(f): str(f.node.precision) for f in saved if stored_type(f.node.precision.numpy) != f.node.precision.numpy
     }
     return {
-        FORMAT: FORMAT_VERSION, STEP: "null", DATA: "null", SEED_KEY: "0", VERSIONS: "{}", KINDS: json.dumps(kinds),
-        TYPES: json.dumps(narrow),
+        FORMAT: FORMAT_VERSION, STEP: "null", DATA: "null", SEED_KEY: NO_SEED.decode(), VERSIONS: "{}",
+        KINDS: json.dumps(kinds), TYPES: json.dumps(narrow),
     }  # fmt: skip
 
 

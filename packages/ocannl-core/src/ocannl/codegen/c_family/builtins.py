@@ -260,7 +260,7 @@ def widening(d: Dialect, source: Precision) -> Definition:
 {word} small = f32_bits((int)mag * {step.text}), normal = (mag << {keep}) + {_hex((127 - fmt.bias) << 23)};
 {word} finite = mag < {_hex(1 << fmt.mantissa)} ? small : normal;
 return bits_f32(sign | (mag < {_hex(fmt.top)} ? finite : mag << {keep} | 0x7F800000u));"""
-    dependencies = (float_bits(d), bits_float(d))
+    dependencies = tuple(cast for cast in (float_bits(d), bits_float(d)) if f"{cast.name}(" in body)
     return inline(d, conversion_name(source, float32), d.types[float32], (f"{d.types[source]} x",), body, dependencies)
 
 
@@ -286,7 +286,7 @@ return ({target_type})((x != x ? bits | 0x400000u : bits + 0x7FFFu + (bits >> 16
 {word} near = mag < {_hex((128 - fmt.bias) << 23)} ? small : normal;
 {word} number = near > {_hex(fmt.top)} ? {_hex(fmt.top)} : near;
 return ({target_type})(sign | (mag > 0x7F800000u ? {_hex(fmt.nan)} : number));"""
-    dependencies = (float_bits(d), bits_float(d))
+    dependencies = tuple(cast for cast in (float_bits(d), bits_float(d)) if f"{cast.name}(" in body)
     return inline(d, conversion_name(float32, target), target_type, (f"{d.types[float32]} x",), body, dependencies)
 
 
