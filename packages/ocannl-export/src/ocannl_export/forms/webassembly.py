@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 from ocannl.base.errors import CompileError
 from ocannl_export import compilers
@@ -143,12 +144,12 @@ TYPES_OF_SAVING = """\
 def webassembly(request: Request) -> Files:
     """The module, its interface in JavaScript, and the types of that."""
     library = request.library([TARGETS["wasm32"]])
-    name = library.name
-    return {f"{name}.wasm": binary(library), f"{name}.js": module(library), f"{name}.d.ts": _types(library)}
+    name, (code, imported) = library.name, binary(library)
+    return {f"{name}.wasm": code, f"{name}.js": module(library, imported), f"{name}.d.ts": _types(library)}
 
 
-def binary(library: Library) -> bytes:
-    """The code of the module.
+def binary(library: Library) -> tuple[bytes, Sequence[str]]:
+    """The code of the module, and the functions that it imports.
 
     Raises: ExportError without a compiler for it, or for functions that JavaScript lacks.
     """
@@ -166,7 +167,7 @@ def binary(library: Library) -> bytes:
     stack = STACK_BYTES + -(-library.stack_bytes // 16) * 16
     command += [f"-Wl,-z,stack-size={stack}", "-Wl,--export=__heap_base", "-o", "code.wasm", f"{name}.c"]
     try:
-        return compilers.run(command, files, "code.wasm")
+        return compilers.run(command, files, "code.wasm"), ()
     except CompileError as error:
         undefined = sorted(set(re.findall(r"undefined symbol: (\w+)", str(error))))
         if not undefined:
@@ -176,7 +177,7 @@ def binary(library: Library) -> bytes:
         raise ExportError(f"the program calls {', '.join(missing)}, which neither WebAssembly nor JavaScript has")
     files[f"{name}.c"] = "".join(map(_import_declaration, undefined)) + source
     renamed = [f"-D{function}=imported_{function}" for function in undefined]
-    return compilers.run([*command, *renamed], files, "code.wasm")
+    return compilers.run([*command, *renamed], files, "code.wasm"), undefined
 
 
 def _import_declaration(function: str) -> str:
@@ -187,8 +188,8 @@ def _import_declaration(function: str) -> str:
     return f"{type_} imported_{function}({params}) {attributes};\n"
 
 
-def module(library: Library) -> str:
-    """The module of JavaScript."""
+def module(library: Library, imported: Sequence[str]) -> str:
+    """The module of JavaScript, for code that imports these functions."""
     inputs = [field.name for field in library.members if field.kind == "input"]
     functions = [_method(library.name, function) for function in library.functions]
     first = library.functions[0]
@@ -197,7 +198,7 @@ def module(library: Library) -> str:
         "SAVING": fill(SAVING, names(library.name)) if library.saved else "",
         "INPUT": inputs[0] if inputs else library.members[0].name,
         "CALL": f"{first.name}({', '.join(str(s.low) for s in first.symbols)})",
-        "IMPORTED": f"{{ {', '.join(f'{name}: {function}' for name, function in IMPORTS.items())} }}",
+        "IMPORTED": f"{{ {', '.join(f'{name}: {IMPORTS[name]}' for name in imported)} }}",
         **names(library.name),
     }  # fmt: skip
     return fill(MODULE, texts)
