@@ -11,7 +11,8 @@ import pytest
 
 import ocannl as oc
 from ocannl import nn, train
-from ocannl.base import spelling, training_names
+from ocannl.base import keyword_answers, spelling, training_names
+from ocannl.base.config import SEED
 
 WORKS = {
     # creation
@@ -215,6 +216,31 @@ ANSWERED: dict[str, str] = {
     "ctx.parameters()": "loss.params", "ctx.feed(w, a)": "ctx[t] = array", "ctx.no_grad()": "oc.no_grad()",
     "average.shadow": "averages", "average.apply()": "swapped(ctx)", "scale.scale(loss)": "scale.step(",
     "plateau.get_last_lr()": "plateau.rate",
+    # functions of NumPy, data types as functions, deletions, and operations that a class does not have
+    "np.exp(x)": "oc.exp(", "np.arctan(x)": "oc.atan", "np.add(x, x)": "oc.add(", "np.frexp(x)": "x.numpy()",
+    "np.add.reduce(x)": "x.numpy()", "np.multiply(a, 2, out=x)": "a + x", "exec('a += x')": "a + x",
+    "oc.float32(3)": "dtype=oc.float32", "oc.float32.itemsize": "nbytes", "x.dtype.is_floating_point": "is_float",
+    "exec('del x.label')": "with_label", "exec('del x.T')": "computed", "exec('del x.reshape')": "einsum",
+    "exec('del ctx[w]')": "memory", "x.shape + (1,)": "t.dims", "(1,) + x.shape": "t.dims", "net[0]": "net.params",
+    "list(net)": "net.params", "net + net": "calls", "net | net": "calls", "opt[0]": "print", "list(opt)": "print",
+    "opt + opt": "oc.seq(", "opt(ctx)": "ctx.run(code)", "ctx.compile(opt)(x)": "ctx[x] = array",
+    "oc.linalg.eig(x)": "eigh", "oc.linalg.cond(x)": "svdvals", "oc.linalg.foo": "foo", "oc.fft.foo": "foo",
+    "oc.fft.fftfreq(3)": "np.fft.fftfreq", "x.set(a)": "ctx[t] = array", "data.to('cuda')": "uploaded",
+    # keywords that stand for a parameter of one function and not of another
+    "nn.linear(x, outputs=3)": "width=", "nn.linear(in_features=3, width=4)": "inferred",
+    "nn.linear(x, width=3, kernel_initializer='zeros')": "init=", "nn.linear(x, width=3, dtype='float16')":
+    "use_precision", "oc.dropout(x, 0.5, seed=1)": "key=", "train.cosine_decay(lr=0.1, steps=9)": "initial=",
+    "oc.normal(scale=2.0)": "std=", "oc.normal(minval=0)": "oc.normal has no", "oc.max_pool2d(img, pool_size=2)":
+    "window=", "oc.cross_entropy(x, labels=ids)": "target=", "oc.cross_entropy(x, ids, from_logits=True)": "logits",
+    "oc.softplus(x, beta=2)": "x=", "x.var(ddof=1)": "divisor", "x.mean(dtype='float64')": "astype",
+    "oc.tril(x, diagonal=1)": "k=", "loss.eval(feed_dict={})": "oc.evaluate", "oc.linalg.svd(x, u=1)": "oc.linalg.svd",
+    # arguments in positions
+    "oc.full((2, 3), 1.0)": "output=[2, 3]", "oc.uniform(0, 1, (2, 3))": "output=[2, 3]",
+    "oc.placeholder('x', [2, 3])": "output=[2, 3]", "oc.arange(0, 3)": "start + step", "oc.tensor(a, 'float64')":
+    "(data, *, ", "nn.mlp(x, [3, 4])": "activation=relu", "oc.minimum(x)": "oc.minimum takes",
+    # names of the module in nn and train, and names that are near to nothing
+    "nn.relu(x)": "oc.relu", "nn.flatten(x)": "einsum", "nn.Parameter(a)": "oc.param", "nn.init.zeros_(w)":
+    "oc.kaiming()", "train.relu": "oc.relu", "oc.devices()": "oc.backends()", "oc.finfo(oc.float32)": "np.finfo",
 }  # fmt: skip
 
 
@@ -230,6 +256,37 @@ def scope() -> dict[str, object]:
         "data": train.batches({"d": a}, 2), "average": train.EMA(loss), "scale": train.LossScale(),
         "plateau": train.ReduceOnPlateau(0.1),
     }  # fmt: skip
+
+
+def test_data_types_are_those_of_numpy():
+    assert np.zeros(3, oc.bfloat16).dtype == oc.bfloat16
+    assert np.ones(3).astype(oc.float32).dtype == np.float32
+
+
+def test_operators_of_arrays_with_a_tensor_build_a_tensor():
+    s = scope()
+    x, a = s["x"], 2 * s["a"]
+    for expression, value in {
+        "a - x": 1.0, "a / x": 2.0, "a ** x": 2.0, "a % x": 0.0, "a > x": 1.0, "a <= x": 0.0, "np.float64(3) * x": 3.0,
+    }.items():  # fmt: skip
+        result = eval(expression, {"a": a, "x": x, "np": np})
+        assert isinstance(result, oc.Tensor)
+        np.testing.assert_array_equal(result.numpy(), np.full((2, 3), value))
+
+
+def test_settings_that_are_never_entered_warn():
+    for statement in ("oc.settings(seed=1)", "oc.use_backend('numpy')", "oc.use_precision('float16')"):
+        with pytest.warns(RuntimeWarning, match="has no effect by itself: write `with ") as caught:
+            exec(statement, {"oc": oc})
+        assert caught[0].filename == "<string>"
+
+
+def test_settings_decorate_functions():
+    @oc.settings(seed=7)
+    def seed(depth):
+        return seed(depth - 1) if depth else SEED.get()
+
+    assert seed(3) == seed(0) == 7 != SEED.get()
 
 
 def test_size_of_the_table():
@@ -269,7 +326,8 @@ def test_answers_point_to_what_exists():
     objects = scope()
     objects |= {"t": objects["x"], "fitted": train.Fitted([], [], None, 0, 0, None, None)}
     objects["net"](objects["v"])
-    answers = [text for table in (*(table for _, table in tables()), spelling.KEYWORDS) for text in table.values()]
+    others = (keyword_answers.KEYWORDS, keyword_answers.POSITIONS, spelling.PRECISION, spelling.LINALG, spelling.FFT)
+    answers = [text for table in (*(table for _, table in tables()), *others) for text in table.values()]
     owners = "oc|nn|train|t|x|ctx|loss|net|data|average|scale|plateau|fitted"
     names = {match for text in answers for match in re.findall(rf"\b({owners})\.([A-Za-z_]\w*)", text)}
     assert len(names) > 100

@@ -6,6 +6,10 @@ size 2.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+from ocannl.base import spelling as _spelling
 from ocannl.base.traceback_filtering import public as _public
 from ocannl.lang.declare.builtin_declarations import attach_to_namespace as _attach
 from ocannl.lang.fft import pairs as _pairs
@@ -38,3 +42,11 @@ __all__ = [
 ]  # fmt: skip
 
 _attach("fft", {name: globals()[name] for name in __all__})
+
+if not TYPE_CHECKING:
+
+    @_public
+    def __getattr__(name: str) -> _Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module 'ocannl.fft' has no attribute {name!r}")
+        raise _spelling.unknown_name("oc.fft", name, lambda: __all__, _spelling.FFT)

@@ -6,6 +6,10 @@ first operand. The axes of the batch row are those of a stack of matrices, and b
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+from ocannl.base import spelling as _spelling
 from ocannl.base.traceback_filtering import public as _public
 from ocannl.lang.declare.builtin_declarations import attach_to_namespace as _attach
 from ocannl.lang.linalg import decompositions as _decompositions
@@ -35,3 +39,11 @@ __all__ = [
 ]  # fmt: skip
 
 _attach("linalg", {name: globals()[name] for name in __all__})
+
+if not TYPE_CHECKING:
+
+    @_public
+    def __getattr__(name: str) -> _Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module 'ocannl.linalg' has no attribute {name!r}")
+        raise _spelling.unknown_name("oc.linalg", name, lambda: __all__, _spelling.LINALG)

@@ -382,8 +382,8 @@ AXIS = "an axis is a size"
         (oc.CodeError, "a label must be a string, not 3", lambda: oc.node(3)),
         (
             oc.ArgumentError,
-            ("oc.full has no argument `nope=`: its keywords are batch=, input=, output=, b=, i=, o=, shape=, dtype=, "
-             "label="),
+            ("oc.full has no argument `nope=`: its keywords are value=, batch=, input=, output=, b=, i=, o=, shape=, "
+             "dtype=, label="),
             lambda: oc.full(2, nope=3),
         ),
         (oc.DataError, "oc.arange takes the number of its elements, at most 2**31, not -1", lambda: oc.arange(-1)),

@@ -281,7 +281,7 @@ SPEC_OF_TWO = """the spec has 2 operands, and 1 is given
         ),
         (
             lambda: leaky_relu(oc.tensor(A), slop=3),
-            "`leaky_relu(x, *, slope: float = 0.01)`: got an unexpected keyword argument 'slop'",
+            "`leaky_relu` has no argument `slop=`: did you mean `slope=`?",
         ),
         (
             lambda: leaky_relu(oc.tensor(A), 0.5),

@@ -9,18 +9,20 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
-from contextvars import ContextVar
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ContextDecorator, suppress
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ocannl.base import settings_files
 from ocannl.base.errors import ConfigError
 from ocannl.base.settings_files import SettingsFile, unknown_setting
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 PREFIX = "OCANNL_"
 MAX_SHOWN = 200  # characters of a value in an error
 ISOLATED = "_OCANNL_ISOLATED"  # variable of the environment of isolated processes
@@ -234,14 +236,33 @@ _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _overrides: ContextVar[Mapping[str, object]] = ContextVar("ocannl_settings", default={})  # noqa: B039 (never changed)
 
 
-@contextmanager
-def _overridden(values: dict[str, object]) -> Iterator[None]:
-    merged = {**_overrides.get(), **values}
-    token = _overrides.set({name: value for name, value in merged.items() if value is not None})
-    try:
-        yield
-    finally:
-        _overrides.reset(token)
+class Overrides(ContextDecorator, AbstractContextManager[None]):
+    """Overrides settings inside `with`, or in calls of a decorated function; warns if it is used for neither."""
+
+    def __init__(self, values: dict[str, object], is_used: bool = False) -> None:
+        self._values, self._is_used = values, is_used
+        self._tokens: list[Token[Mapping[str, object]]] = []
+
+    def __enter__(self) -> None:
+        self._is_used = True
+        merged = {**_overrides.get(), **self._values}
+        self._tokens.append(_overrides.set({name: value for name, value in merged.items() if value is not None}))
+
+    def __exit__(self, *_: object) -> None:
+        _overrides.reset(self._tokens.pop())
+
+    def __call__(self, function: F) -> F:
+        self._is_used = True
+        return super().__call__(function)
+
+    def _recreate_cm(self) -> Overrides:  # one for each call of a decorated function, which threads may share
+        return Overrides(self._values, is_used=True)
+
+    def __del__(self) -> None:
+        if not self._is_used:
+            call = f"oc.settings({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
+            message = f"{call} has no effect by itself: write `with {call}:`, or set the variables {PREFIX}..."
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def settings(**values: object) -> AbstractContextManager[None]:
@@ -251,7 +272,7 @@ def settings(**values: object) -> AbstractContextManager[None]:
             raise unknown_setting(name, "context manager", _BY_NAME)
         if value is not None:
             _BY_NAME[name].parse(value, "context manager")
-    return _overridden(values)
+    return Overrides(values)
 
 
 def use_backend(name: str) -> AbstractContextManager[None]:

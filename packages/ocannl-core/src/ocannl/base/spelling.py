@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-from ocannl.base.errors import UnknownName
+from ocannl.base.errors import ArgumentError, UnknownName
 
 Names = Mapping[str, str]
 T = TypeVar("T")
@@ -87,7 +87,7 @@ TENSOR: Names = {
     **rows("scatter scatter_add scatter_reduce scatter_",
             'write oc.put_along_axis(x, ids, values, spec, mode="add")'),
     **rows("index_add index_copy index_put index_fill", "write oc.index_update(x, ids, values, mode=\"add\")"),
-    "cumlogsumexp": _NOT_PROVIDED,
+    **rows("set feed", "write ctx[t] = array"), "cumlogsumexp": _NOT_PROVIDED,
     "power": "write x ** y", "mm": "write x @ y", "numel": "write math.prod(t.dims)", "t": "write x.T",
     "backward": "write ctx.run(train.grad_update(loss)), then read ctx[w.grad]",
     "zero_": "write ctx.run(t.zero_grads) for gradients, or `t[...] = 0` inside `with oc.cd():`",
@@ -155,7 +155,7 @@ MODULE: Names = {
     **rows("grad value_and_grad vjp autograd backward", "write train.grad_update(loss), then read w.grad"),
     **rows("jit function", "write ctx.compile(t.forward), with ctx = oc.Context()"),
     **rows("vmap pmap", "operations broadcast over the batch row, as in oc.tensor(data, batch_axes=1)"),
-    **rows("manual_seed seed PRNGKey random", "write oc.settings(seed=1), or ctx.init(t, seed=1)"),
+    **rows("manual_seed seed PRNGKey random", "write `with oc.settings(seed=1):`, or ctx.init(t, seed=1)"),
     **rows("device cuda cpu to", CONTEXT_ANSWER),
     **rows("save_checkpoint state_dict", "write oc.save(path, ctx, block)"),
     **rows("load_checkpoint restore load_state_dict", "write oc.load(path, ctx, block)"),
@@ -194,7 +194,7 @@ MODULE: Names = {
     **rows("set_default_dtype set_floatx", "write `with oc.use_precision(...)`, or dtype= of a tensor"),
     **rows("set_num_threads", 'write oc.Context("llvm", threads=2)'),
     **rows("get_default_device set_default_device", "write oc.use_backend(...), or oc.default_context()"),
-    **rows("set_seed random_seed set_random_seed", "write oc.settings(seed=1), or ctx.init(t, seed=1)"),
+    **rows("set_seed random_seed set_random_seed", "write `with oc.settings(seed=1):`, or ctx.init(t, seed=1)"),
     **rows("DataLoader Dataset utils data", "write train.batches(source, size, shuffle=0)"),
     **rows("autocast amp GradScaler",
                   "write `with oc.use_precision(...)`, and train.fit(..., scale=train.LossScale())"),
@@ -206,12 +206,16 @@ MODULE: Names = {
     "remainder": "write oc.mod, or x % y", "fit": "write train.fit, after `from ocannl import train`",
     **rows("pi e inf nan", "write math.{}"), "newaxis": 'write oc.einsum("...|a => ...|a,0", x)',
     **rows("inv svd qr cholesky solve det slogdet pinv eigh lstsq matrix_power", "write oc.linalg.{}"),
-    "Input": "write oc.placeholder(output=[3])", "config": "write oc.settings(...)",
+    "Input": "write oc.placeholder(output=[3])", "config": "write `with oc.settings(...):`",
     "diff": 'write oc.concat("a^b => b", x, a=1) - oc.concat("b^a => b", x, a=1)',
     "tensordot": 'write oc.einsum("...|i,k; ...|k,j => ...|i,j", x, y)',
     **rows("custom_vjp custom_jvp custom_gradient", "write oc.defop, which declares an operation with its gradient"),
     "use_deterministic_algorithms": "results are deterministic",
     "set_printoptions": "write np.set_printoptions, which formats x.numpy()",
+    **rows("devices list_devices device_count get_device_count is_available", "write oc.backends()"),
+    **rows("set_backend get_backend", "write `with oc.use_backend(\"llvm\"):`, or oc.Context(\"llvm\")"),
+    **rows("finfo iinfo", "write np.{}(dtype.numpy), or ml_dtypes.{} for the types of ml_dtypes"),
+    **rows("print debug", "write print(t.numpy())"), "version": "write oc.__version__",
     "distributions": "write oc.normal, oc.uniform or oc.randint",
 }  # fmt: skip
 
@@ -234,7 +238,34 @@ CONTEXT: Names = {
 
 ROUTINE: Names = rows("run execute call eval forward", "a routine is called: routine()")
 
-SHAPE: Names = {**rows("numel size", "write math.prod(t.dims)"), **rows("ndim rank", "write len(t.dims)")}
+SHAPE: Names = {
+    **rows("numel size num_elements", "write math.prod(t.dims)"), **rows("ndim rank", "write len(t.dims)"),
+    **rows("as_list tolist", "write list(t.dims)"),
+}  # fmt: skip
+
+PRECISION: Names = {
+    **rows("itemsize alignment", "write dtype.nbytes"), **rows("is_floating_point kind", "write dtype.is_float"),
+    **rows("type as_numpy_dtype char str", "write dtype.numpy"),
+    **rows("min max eps", "write ml_dtypes.finfo(dtype.numpy), or np.iinfo of an integer type"),
+}  # fmt: skip
+
+LINALG: Names = {
+    **rows("eig eigvals", "write oc.linalg.eigh or oc.linalg.eigvalsh, of a symmetric matrix"),
+    **rows("matrix_rank cond", "write oc.linalg.svdvals, the singular values"),
+    **rows("multi_dot chain_matmul", "write a @ b @ c, or oc.einsum, which chooses the order"),
+    **rows("vector_norm matrix_norm", "write oc.linalg.norm"), "inverse": "write oc.linalg.inv",
+    **rows("cho_solve lu_solve", "write oc.linalg.solve"),
+    **rows("outer cross diagonal", "write oc.{}"), "matmul": "write x @ y",
+    "trace": 'write oc.einsum("...|i,i => ...|", x)',
+}  # fmt: skip
+
+FFT: Names = {
+    **rows("fftn ifftn", "write oc.fft.fft2, or oc.fft.fft along each axis"),
+    **rows("rfftn irfftn hfft ihfft", "write oc.fft.rfft or oc.fft.rfft2"),
+    **rows("fftfreq rfftfreq", "frequencies are constants: write oc.tensor(np.fft.{}(n))"),
+    **rows("fftshift ifftshift", "write oc.roll(x, n // 2, spec)"), **rows("abs absolute", "write oc.fft.magnitude"),
+    "istft": "it is not provided; write oc.fold of the frames of oc.fft.irfft",
+}  # fmt: skip
 
 NODE: Names = {
     "merge": "write t.merge, of the tensor", "numpy": "write t.numpy(), of the tensor",
@@ -252,51 +283,14 @@ READ_ONLY: Names = {
 }
 """What to write instead of an assignment to an attribute."""
 
-_NOT_NEEDED = "it is not needed: routines are compiled and fused, and `prefetch=` computes batches ahead"
-_NO_OUTPUT = "an operation returns its result: write y = ..."
-KEYWORDS: Names = {
-    "reduction": "a loss has a value for each sample: write .mean() or .sum()",
-    **rows("dim axis keepdim keepdims dims axes", 'axes are named in a spec, such as x.sum("...|a,b => ...|a")'),
-    **rows("out inplace", _NO_OUTPUT), **rows("lr step_size eta", "write learning_rate="),
-    **rows("beta1 beta2 beta_1 beta_2 b1 b2", "write betas=(0.9, 0.999)"), "epsilon": "write eps=",
-    "wd": "write weight_decay=",
-    **rows("size sizes shape outputs out_features units features",
-            "write output=[3], or batch= and input= for these rows"),
-    **rows("requires_grad trainable", "write grad=True in oc.tensor, or oc.param"), "name": "write label=",
-    "device": "values live in a context: oc.Context(\"llvm\", device=0)",
-    "kernel_size": "write window= in pooling; a convolution takes the kernel itself",
-    "strides": "write stride=", "pad": "write padding=", "bias": "write `+` and a parameter: oc.conv2d(x, kernel) + b",
-    "activation": "apply it to the result, as in oc.relu(...)", "negative_slope": "write slope=", "p": "write rate=",
-    **rows("min minval a_min lower", "write low="), **rows("max maxval a_max upper", "write high="),
-    "loc": "write mean=", "stddev": "write std=", "depth": "write n=", "num_classes": "write n=",
-    "type": "write dtype=",
-    "drop_last": 'write partial="drop"', "drop_remainder": 'write partial="drop"',
-    **rows("num_workers prefetch_factor buffer_size", "write prefetch="),
-    **rows("collate_fn transform transforms map_fn", "write map="), "seed": "write shuffle=",
-    **rows("optim update", "write optimizer="), **rows("verbose progress progress_bar", "write show="),
-    **rows("dataloader loader batches train_loader", "write data="), "rho": "write alpha=",
-    "pin_memory": _NOT_NEEDED, "foreach": _NOT_NEEDED, "fused": _NOT_NEEDED, "capturable": _NOT_NEEDED,
-    "non_blocking": _NOT_NEEDED, "worker_init_fn": _NOT_NEEDED, "persistent_workers": _NOT_NEEDED,
-    **rows("lr_decay decay", "a schedule decays the rate, as in learning_rate=train.exponential_decay(...)"),
-    **rows("amsgrad dampening maximize", "it is not provided; an update with @oc.cd computes it"),
-    **rows("clipnorm global_clipnorm max_grad_norm",
-                  "code that precedes the update clips: oc.seq(train.clip_grad_norm(loss, 1.0), train.adam(loss))"),
-    **rows("clipvalue", "code that precedes the update clips: oc.seq(train.clip_grad_value(loss, 1.0), ...)"),
-    "o": "write output=[...]", "i": "write input=[...]", "b": "write batch=[...]", "backends": "write backend=",
-}  # fmt: skip
-MISFITS: Names = {"loss": "it has its parameters, `loss.params`, and `params=` chooses among them"}
-"""What to write for a parameter, by its name, that has an argument of another type."""
-PARAMETERS: Names = {
-    "out": "output", "dim": "axis", "lr_decay": "learning_rate_decay",
-    **rows("bias use_bias center scale elementwise_affine", "affine"), "normalized_shape": "axes",
-    **rows("units features out_features hidden_size embedding_dim embed_dim d_model", "width"),
-    **rows("filters out_channels", "channels"), "kernel_size": "window", "strides": "stride",
-    **rows("num_embeddings vocab_size input_dim", "count"), **rows("num_heads n_heads nhead", "heads"),
-    **rows("num_layers n_layers depth", "layers"), **rows("p prob drop drop_rate dropout", "rate"),
-}  # fmt: skip
-"""Parameters that a keyword stands for if the function has them; otherwise `KEYWORDS` answers."""
-_GENERAL_ANSWERS = frozenset(["device", "requires_grad", "trainable"])
-"""Keywords whose answer names no parameter of the function."""
+
+def refused(error: str) -> Callable[..., Any]:
+    """A special method, such as `__getitem__`, of a class that has no such operation."""
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise ArgumentError(error)
+
+    return refuse
 
 
 class Missing:
@@ -315,6 +309,9 @@ class Missing:
     def __set__(self, owner: object, value: object) -> NoReturn:
         self.__get__(owner, type(owner))
 
+    def __delete__(self, owner: object) -> NoReturn:
+        self.__get__(owner, type(owner))
+
 
 def with_answers(answers: Names) -> Callable[[type[T]], type[T]]:
     """Decorator of a class that answers for names which it does not have. `__getattr__` would slow down all its
@@ -327,8 +324,10 @@ def with_answers(answers: Names) -> Callable[[type[T]], type[T]]:
 
         for name in dir(kind):
             attribute = inspect.getattr_static(kind, name)
-            if isinstance(attribute, property) and attribute.fset is None and not name.startswith("_"):
-                setattr(kind, name, attribute.setter(_refusal(kind, name)))
+            if isinstance(attribute, property) and not name.startswith("_"):
+                setter = attribute.fset or _refusal(kind, name, "assigned")
+                remover = attribute.fdel or _refusal(kind, name, "deleted")
+                setattr(kind, name, property(attribute.fget, setter, remover, attribute.__doc__))
 
         def names(self: object) -> list[str]:
             return [name for name in object.__dir__(self) if name not in answers]
@@ -339,13 +338,13 @@ def with_answers(answers: Names) -> Callable[[type[T]], type[T]]:
     return decorate
 
 
-def _refusal(kind: type, name: str) -> Callable[[object, object], None]:
-    """The setter of an attribute that cannot be assigned."""
+def _refusal(kind: type, name: str, action: str) -> Callable[..., None]:
+    """The setter of an attribute that cannot be assigned, or its deleter."""
 
-    def refuse(owner: object, value: object) -> NoReturn:
+    def refuse(owner: object, value: object = None) -> NoReturn:
         remedy = READ_ONLY.get(name, "it is computed")
         try:
-            raise UnknownName(f"{name!r} of a {kind.__name__} cannot be assigned: {remedy}")
+            raise UnknownName(f"{name!r} of a {kind.__name__} cannot be {action}: {remedy}")
         except AttributeError as error:
             error.__traceback__ = None  # the frames of the user are added when it is raised again
             raise
@@ -368,25 +367,15 @@ def unknown_name(
     return UnknownName(f"{owner} has no attribute {name!r}: ", lambda: answer(name, known(), answers))
 
 
+def of_module(functions: Iterable[str]) -> Names:
+    """Answers of a module to the names of `ocannl`: its functions, and what it answers itself."""
+    return {**MODULE, **{name: f"write oc.{name}" for name in functions}}
+
+
 def answer(name: str, known: Iterable[str], answers: Names) -> str:
     """What to write instead of a name: its entry in the table, or the nearest of the known names."""
     if name in answers:
         return answers[name]
     names = [n for n in known if not n.startswith("_")]
-    close = difflib.get_close_matches(name, names, 1)
+    close = difflib.get_close_matches(name, names, 1, 0.75)
     return f"did you mean `{close[0]}`?" if close else "dir() lists the names"
-
-
-def keyword_answer(name: str, parameters: Iterable[str]) -> str:
-    """What to write instead of a keyword that a function does not take."""
-    names = list(parameters)
-    if PARAMETERS.get(name) in names:
-        return f"write {PARAMETERS[name]}="
-    entry = KEYWORDS.get(name, "")
-    spelled = entry.removeprefix("write ").partition("=")[0]
-    if entry and (name in _GENERAL_ANSWERS or not entry.startswith("write ") or spelled in names):
-        return entry
-    close = difflib.get_close_matches(name, names, 1, 0.5) or [n for n in names if n.startswith(name)][:1]
-    if close:
-        return f"did you mean `{close[0]}=`?"
-    return entry or f"its keywords are {', '.join(f'{n}=' for n in names) or 'none'}"

@@ -15,7 +15,7 @@ from ocannl.base.annotations import misfit
 from ocannl.base.config import TRACEBACK
 from ocannl.base.errors import ArgumentError, OcannlError
 from ocannl.base.interrupts import repair
-from ocannl.base.spelling import MISFITS, keyword_answer
+from ocannl.base.keyword_answers import MISFITS, POSITIONS, SIZES, unknown_keyword
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -94,24 +94,41 @@ def argument_problem(
     except (TypeError, ValueError):
         return ""
     parameters = signature.parameters.values()
-    keywords = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-        for name in settings:
-            if name not in keywords:
-                return f"{title} has no argument `{name}=`: {keyword_answer(name, keywords)}"
+    keywords = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name != "self"]
+    variadic = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), "")
+    keywords += SIZES if variadic == "sizes" else ()
+    if variadic in ("", "sizes") and (problem := unknown_keyword(title, settings, keywords)):
+        return problem
     try:
         bound = signature.bind_partial(*args, **settings)
         missing = {} if complete else {p.name: None for p in parameters if p.kind is not p.KEYWORD_ONLY}
         signature.bind(*args, **settings, **{n: v for n, v in missing.items() if n not in bound.arguments})
     except TypeError as error:
-        shown = [str(p.replace(annotation=p.empty)) for p in parameters if p.name != "self"]
-        return f"{title}({', '.join(shown)}): {error}"
+        sizes = next((a for a in args if isinstance(a, list | tuple) and all(isinstance(n, int) for n in a)), None)
+        problem = f"{title}{_shown_parameters(signature)}: {error}"
+        hint = f"sizes are given as output={list(sizes)}" if sizes and "output" in keywords else POSITIONS.get(title)
+        return f"{problem}; {hint}" if hint else problem
     mismatch = misfit(function, bound)
     if mismatch is None:
         return ""
     name, value, kind = mismatch
     hint = f"; {MISFITS[name]}" if name in MISFITS else ""
     return f"{title}: `{name}` is {kind}, not {_shown(value)}{hint}"
+
+
+def _shown_parameters(signature: inspect.Signature) -> str:
+    """The parameters of a call without annotations; functions by name."""
+    shown = []
+    for p in signature.parameters.values():
+        default = _Named(p.default.__name__) if isinstance(p.default, FunctionType) else p.default
+        shown += [p.replace(annotation=p.empty, default=default)] if p.name != "self" else []
+    return str(inspect.Signature(shown))
+
+
+class _Named(str):
+    """A default that is shown as a name."""
+
+    __repr__ = str.__str__
 
 
 def _size_problem(error: Exception) -> str:
@@ -122,10 +139,18 @@ def _size_problem(error: Exception) -> str:
 
 
 def title_of(function: Callable[..., Any]) -> str:
+    """How a function is called: `oc.relu`, `nn.linear`, `Tensor.astype`; `routine` for `Routine.__call__`."""
     name = getattr(function, "__qualname__", repr(function)).rpartition("<locals>.")[2]
+    if name.endswith(".__call__"):
+        return name.removesuffix(".__call__").lower()
+    if "." in name:
+        return name.removesuffix(".__init__")
     module = str(getattr(function, "__module__", ""))
-    prefix = next((f"{name}." for name in ("train", "nn") if module.startswith(f"ocannl.{name}")), "oc.")
-    return name.removesuffix(".__init__") if "." in name else f"{prefix}{name}"
+    return next((prefix for start, prefix in PREFIXES.items() if module.startswith(f"ocannl.{start}")), "oc.") + name
+
+
+PREFIXES = {"train": "train.", "nn": "nn.", "lang.linalg": "oc.linalg.", "lang.fft": "oc.fft."}
+"""What users write before the names of functions, by module."""
 
 
 def _shown(value: object) -> str:
@@ -180,7 +205,8 @@ OPERATORS = (
     "floordiv", "divmod", "lshift", "rshift", "xor",
 )  # fmt: skip
 IMPLICIT_METHODS = {
-    "__init__", "__getattr__", "__str__", "__int__", "__len__", "__contains__", "__iter__", "__round__",
+    "__init__", "__getattr__", "__str__", "__int__", "__len__", "__contains__", "__iter__", "__round__", "__delitem__",
+    "__array_ufunc__",
     *(f"__{prefix}{name}__" for name in OPERATORS for prefix in ("", "r", "i")),
 }  # fmt: skip
 """Special methods that are public because Python calls them implicitly."""

@@ -52,7 +52,8 @@ CODE: Names = {
 
 BATCHES: Names = {
     "batch_size": "write data.size", "dataset": "write data.source",
-    **rows("shuffle batch", _BATCHES), **rows("take skip repeat", "slice the source, or write epochs="),
+    **rows("shuffle batch next", _BATCHES), "to": "arrays are uploaded by train.fit, or by ctx[x] = array",
+    **rows("take skip repeat", "slice the source, or write epochs="),
     "collate_fn": "write map= in train.batches",
 }  # fmt: skip
 
@@ -137,6 +138,10 @@ NN: Names = {
     **rows("resnet18 ResNet18 ResNet", "write nn.resnet(layers=18)"), **rows("vgg16 VGG", "write nn.vgg(layers=16)"),
     **rows("LeNet", "write nn.lenet()"), **rows("UNet", "write nn.unet(classes=2)"),
     **rows("Module Layer Model", "write a function decorated with @oc.op: its oc.param are the parameters"),
+    "init": "write an initial value, as in oc.param(\"w\", oc.kaiming()), or init= of a layer",
+    "utils": "write train.clip_grad_norm(loss, 1.0)",
+    **rows("TransformerEncoder TransformerDecoder", "write nn.encoder(layers=6, heads=8, inner=2048), or nn.decoder"),
+    **rows("TransformerEncoderLayer", "write nn.encoder_layer(heads=8, inner=2048)"),
     **rows("ReLU GELU SiLU Tanh Sigmoid Softmax Flatten functional",
             "activations are functions, such as oc.relu(x), and a dense layer takes all output axes"),
     **rows("CrossEntropyLoss BCEWithLogitsLoss cross_entropy",

@@ -13,7 +13,7 @@ import numpy as np
 
 from ocannl import nn, train
 from ocannl.base.errors import ConfigError, OcannlError
-from ocannl.base.spelling import keyword_answer
+from ocannl.base.keyword_answers import keyword_answer
 from ocannl.cli.imported_function import imported_function
 from ocannl.lang.blocks import BlockFunction
 from ocannl.lang.ops import functions

@@ -34,6 +34,8 @@ class TensorShape:
     def __iter__(self) -> NoReturn:
         raise ArgumentError("a shape has three rows of axes: write t.dims for their sizes in memory order")
 
+    __add__ = __radd__ = spelling.refused("a shape has three rows of axes: write t.dims for their sizes, in a tuple")
+
     def __bool__(self) -> bool:
         return True
 

@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from ocannl.base.errors import DtypeError
+from ocannl.base.spelling import PRECISION, refused, with_answers
 
 
 class Family(Enum):
@@ -23,6 +24,7 @@ class Family(Enum):
     FLOAT = "float"
 
 
+@with_answers(PRECISION)
 class Precision:
     """An element type; there is a single instance of each."""
 
@@ -34,6 +36,13 @@ class Precision:
         self.numpy: np.dtype = np.dtype(numpy)
         self.nbytes = self.numpy.itemsize
         self._hash = hash(self.numpy)  # since they compare equal
+
+    __call__ = refused("a data type is no function: write oc.tensor(3, dtype=oc.float32), or x.astype(oc.float32)")
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The same as `numpy`: by this name NumPy takes a `Precision` as a data type."""
+        return self.numpy
 
     @property
     def is_float(self) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, overload
 
 from ocannl.base import training_names
 from ocannl.base.errors import CodeError
-from ocannl.base.spelling import with_answers
+from ocannl.base.spelling import refused, with_answers
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.tnode import next_id
 from ocannl.lang.block_application import BlockApplication, Member, current_application, kind_of, numbered_stream
@@ -174,6 +174,9 @@ class Block:
     def __repr__(self) -> str:
         state = "not applied yet" if self.members is None else f"{len(self.params)} parameters"
         return f"<block {self.label}: {state}>"
+
+    __getitem__ = __iter__ = refused('a block is a function: write net.params["w"] for its parameters')
+    __add__ = __or__ = refused("blocks are composed by calls: write second(first(x))")
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise CodeError(

@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from ocannl.base import training_names as _training_names
+from ocannl.base.spelling import of_module as _of_module
 from ocannl.base.spelling import unknown_name as _unknown_name
 from ocannl.base.traceback_filtering import public as _public
+from ocannl.lang.ops.functions import __all__ as _functions
 from ocannl.nn.attention import attention
 from ocannl.nn.cache import KeyValueCache
 from ocannl.nn.convolutions import (
@@ -121,4 +123,4 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> _Any:
         if name.startswith("__"):
             raise AttributeError(f"module 'ocannl.nn' has no attribute {name!r}")
-        raise _unknown_name("nn", name, lambda: __all__, _training_names.NN)
+        raise _unknown_name("nn", name, lambda: __all__, {**_of_module(_functions), **_training_names.NN})

@@ -23,7 +23,6 @@ from ocannl.backend.returned_values import device_count, link_program, open_devi
 from ocannl.base import config, log, spelling
 from ocannl.base.config import AUTOTUNE, CHECK_NUMBERS, QUEUE, SEED, THREADS
 from ocannl.base.errors import (
-    ArgumentError,
     BackendUnavailable,
     CodeError,
     MergeBufferError,
@@ -142,8 +141,8 @@ class Context:
     def __contains__(self, tensor: object) -> bool:
         return self.is_initialized(node_of(tensor))
 
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        raise ArgumentError("a context is not called: write t.eval(ctx) for a value, or ctx.run(code)")
+    __call__ = spelling.refused("a context is not called: write t.eval(ctx) for a value, or ctx.run(code)")
+    __delitem__ = spelling.refused("a value stays in memory as long as the node and the context are referenced")
 
     # ----------------------------------------------------------------------------------------------- node-level API
 

@@ -31,6 +31,7 @@ def value_of(tensor: Tensor, ctx: Context | None = None) -> Array:
     return evaluate(tensor, ctx=ctx)
 
 
+value_of.__qualname__ = "Tensor.eval"  # for errors
 Key = Tensor | GraphNode | str
 
 

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from ocannl.base import training_names as _training_names
+from ocannl.base.spelling import of_module as _of_module
 from ocannl.base.spelling import unknown_name as _unknown_name
 from ocannl.base.traceback_filtering import checked as _checked
 from ocannl.base.traceback_filtering import public as _public
+from ocannl.lang.ops.functions import __all__ as _functions
 from ocannl.train.accumulation import accumulate
 from ocannl.train.adam import adam, adamw, nadam
 from ocannl.train.adaptive import adagrad, rmsprop
@@ -117,4 +119,4 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> _Any:
         if name.startswith("__"):
             raise AttributeError(f"module 'ocannl.train' has no attribute {name!r}")
-        raise _unknown_name("train", name, lambda: __all__, _training_names.TRAIN)
+        raise _unknown_name("train", name, lambda: __all__, {**_of_module(_functions), **_training_names.TRAIN})

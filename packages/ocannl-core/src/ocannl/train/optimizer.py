@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ocannl.base.errors import ArgumentError, CodeError
-from ocannl.base.spelling import keyword_answer
+from ocannl.base.keyword_answers import keyword_answer
 from ocannl.ir.precision import Precision, float32, float64, promote
 from ocannl.lang.core.leaf_constructors import node, state_like
 from ocannl.lang.core.literals import is_bool, is_number

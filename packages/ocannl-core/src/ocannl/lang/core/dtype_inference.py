@@ -12,8 +12,8 @@ code is generated for it or the type is read. A contradicting type after that is
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
@@ -196,8 +196,7 @@ def result_dtype(operation: Operation, operands: Sequence[TypedTensor], in_code:
     return result
 
 
-@contextmanager
-def use_precision(values: object, gradients: object = None) -> Iterator[None]:
+def use_precision(values: object, gradients: object = None) -> AbstractContextManager[None]:
     """Default data types of leaves built inside.
 
     Leaves without an explicit type hold `values`, unless the expressions that read them need another type. Gradients of
@@ -211,5 +210,4 @@ def use_precision(values: object, gradients: object = None) -> Iterator[None]:
         if kind is not None and not kind.is_float:
             raise DtypeError(f"values and gradients of parameters are floats, not {kind}")
     names = [None if kind is None else kind.name for kind in kinds]
-    with settings(precision=names[0], gradient_precision=names[1]):
-        yield
+    return settings(precision=names[0], gradient_precision=names[1])

@@ -7,6 +7,7 @@ from typing import Any, Generic, NoReturn, TypeVar, cast
 
 import numpy as np
 
+from ocannl.base import spelling
 from ocannl.base.errors import ArgumentError, CodeError
 from ocannl.base.traceback_filtering import public_class
 from ocannl.lang.ops.methods import Methods
@@ -22,7 +23,13 @@ class Operators(Methods, Generic[Result]):
     alternative."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # np.float64(2) * t builds a tensor
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: object, **options: object) -> Result:
+        """Operators of an array and a tensor build a tensor, as in np.float64(2) * t; NumPy computes nothing else."""
+        reflected = REFLECTED.get(ufunc.__name__)
+        if reflected and method == "__call__" and not options and not isinstance(operands[0], Operators):
+            return cast("Result", getattr(self, reflected)(operands[0]))
+        raise ArgumentError(function_of_numpy(ufunc.__name__, is_in_place="out" in options))
 
     def __add__(self, other: object) -> Result:
         return self._apply("add", self, other)
@@ -185,6 +192,25 @@ class Operators(Methods, Generic[Result]):
 
     def _apply(self, name: str, *operands: object) -> Result:
         return cast("Result", REGISTRY[name](*operands))
+
+
+REFLECTED = {
+    "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__", "divmod": "__rdivmod__", "remainder": "__rmod__", "power": "__rpow__",
+    "matmul": "__rmatmul__", "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
+    "equal": "__eq__", "not_equal": "__ne__", "bitwise_and": "__rand__", "bitwise_or": "__ror__",
+    "bitwise_xor": "__rxor__", "left_shift": "__rlshift__", "right_shift": "__rrshift__",
+}  # fmt: skip
+"""The methods of operators of arrays, by the names of NumPy's functions."""
+
+
+def function_of_numpy(name: str, is_in_place: bool) -> str:
+    """What to write instead of a function of NumPy that is called with an expression."""
+    if is_in_place:
+        return "an array holds no expression: write y = a + x for an expression, or a += x.numpy() for its value"
+    answers = {**spelling.MODULE, **{function: f"write oc.{function}(...)" for function in REGISTRY}}
+    written = f"{answers[name]}, or " if name in answers else ""
+    return f"np.{name} computes arrays, and an expression has no value before it is run: {written}use x.numpy()"
 
 
 def is_number_like(value: object) -> bool:

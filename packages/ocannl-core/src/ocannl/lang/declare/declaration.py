@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ocannl.base.errors import CodeError, DtypeError
+from ocannl.base.keyword_answers import unknown_keyword
 from ocannl.infer.explain import Line, table
 from ocannl.infer.logic import Logic
 from ocannl.infer.size_provenance import described
@@ -94,7 +95,8 @@ class Declaration:
         try:
             bound = self.signature.bind(*args, **settings)
         except TypeError as e:
-            raise CodeError(f"`{self.title}{self.signature}`: {e}") from None
+            unknown = unknown_keyword(f"`{self.title}`", settings, self.signature.parameters)
+            raise CodeError(unknown or f"`{self.title}{self.signature}`: {e}") from None
         self._check_signature([name for name, value in bound.arguments.items() if value != ()])
         bound.apply_defaults()
         arguments = {name: self._embed(name, value, embed) for name, value in bound.arguments.items()}

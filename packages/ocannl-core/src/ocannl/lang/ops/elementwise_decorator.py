@@ -18,6 +18,7 @@ from functools import wraps
 from typing import Any
 
 from ocannl.base.errors import CodeError, DataError
+from ocannl.base.keyword_answers import unknown_keyword
 from ocannl.infer.logic import Logic, pointwise
 from ocannl.ir.ops import ADD, Domain
 from ocannl.lang.core.leaf_constructors import embed
@@ -69,7 +70,9 @@ def formula(
             try:
                 bound = signature.bind(*inputs, **settings)
             except TypeError as error:
-                raise CodeError(f"oc.{body.__name__}{bare}: {error}") from None
+                title = f"oc.{body.__name__}"
+                unknown = unknown_keyword(title, settings, signature.parameters)
+                raise CodeError(unknown or f"{title}{bare}: {error}") from None
             inputs, settings = bound.args, bound.kwargs  # inputs may be given by name
             for name in positive:
                 require_positive(settings.get(name, 1.0), name, body.__name__)

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ocannl.base.errors import ArgumentError, CodeError, DataError, DtypeError
-from ocannl.base.spelling import keyword_answer
+from ocannl.base.errors import CodeError, DataError, DtypeError
 from ocannl.ir.assign import Number
 from ocannl.ir.precision import Precision, precision
 from ocannl.ir.tnode import Contents, Role
@@ -21,16 +20,13 @@ from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.ops.index_tensors import check_count
 
 ROWS = ("batch", "input", "output", "b", "i", "o", "shape")
-KEYWORDS = (*ROWS, "dtype", "label")
 
 
 def _initializer(name: str, contents: Contents | None, sizes: dict[str, Any], **options: Any) -> Tensor:
     dtype = sizes.pop("dtype", None)
     leaf_label = leaf_name(sizes.pop("label", None), name, site())
-    unknown = set(sizes) - set(ROWS)
-    if unknown:
-        first = min(unknown)
-        raise ArgumentError(f"oc.{name} has no argument `{first}=`: {keyword_answer(first, KEYWORDS)}")
+    if unknown := set(sizes) - set(ROWS):
+        raise TypeError(f"unexpected keyword arguments {sorted(unknown)}")  # answered by the public function
     rows = rows_of(*(sizes.get(k) for k in ROWS))
     kind = None if dtype is None else precision(dtype)
     role = Role.DATA if contents is not None else Role.RESULT

@@ -20,6 +20,7 @@ from ocannl.lang.core.symbolic_terms import AxisIndex, Term, Tree
 from ocannl.lang.core.tensor import Tensor, apply
 
 PYTHON_NAMES = {"not": "not_", "and": "and_", "or": "or_"}
+PUBLIC_NAMES = {"min": "minimum", "max": "maximum"}
 """Public names of primitives whose names are Python keywords."""
 
 LABEL = inspect.Parameter("label", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
@@ -43,8 +44,8 @@ def _primitive(op: Op) -> Callable[..., Any]:
 
     def function(*inputs: object, label: str | None = None) -> Any:
         if len(inputs) != op.arity:
-            takes = f"oc.{name} takes {op.arity} operand{'s' * (op.arity > 1)}, {', '.join(_operand_names(op))}"
-            raise CodeError(f"{takes}, not {len(inputs)}")
+            takes = f"takes {op.arity} operand{'s' * (op.arity > 1)}, {', '.join(_operand_names(op))}"
+            raise CodeError(f"oc.{PUBLIC_NAMES.get(name, name)} {takes}, not {len(inputs)}")
         if any(isinstance(i, Term) for i in inputs):
             return symbolic_terms.apply(op.name, *inputs)
         return apply(operation, [embed(i) for i in inputs], label=label)

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from ocannl.base.errors import CodeError
+from ocannl.base.keyword_answers import KEYWORDS
 from ocannl.infer.logic import EQUAL, Logic, einsum
 from ocannl.infer.parse import parse
 from ocannl.infer.spec import Spec
@@ -66,6 +67,8 @@ class ReducedAxes:
 
 def _without_spec(name: str, title: str) -> str:
     """The problem of a keyword without a spec, which may be an axis by its number."""
+    if name in KEYWORDS and name not in AXES_BY_NUMBER:
+        return f"x.{title} has no argument `{name}=`: {KEYWORDS[name]}"
     if name not in AXES_BY_NUMBER:
         return f"names such as {name!r} belong to a spec: x.{title}(spec, ...)"
     return (

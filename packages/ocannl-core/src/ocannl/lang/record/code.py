@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from ocannl.base import training_names
 from ocannl.base.errors import CodeError
-from ocannl.base.spelling import with_answers
+from ocannl.base.spelling import refused, with_answers
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.assign import Comp, LabeledBlock, Seq
 from ocannl.ir.printer import print_comp
@@ -79,6 +79,9 @@ class Code:
         if active is None:
             raise CodeError("code is spliced by calling it inside `oc.cd`; to run it use ctx.run(code)")
         active.splice(self)
+
+    __add__ = refused("code is sequenced: write oc.seq(first, second)")
+    __getitem__ = __iter__ = refused("code has no parts: print it, or write routine.profile() for their times")
 
     def elaborate(self) -> Elaborated:
         """The assignments; finishes inference of all tensors in the code."""
