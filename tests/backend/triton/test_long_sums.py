@@ -53,3 +53,16 @@ def test_machine_code(sm):
 
     for binary in compile_kernels(generate_module(long_sum()), TARGETS[sm]):
         assert binary.image.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows", [30, 900])
+def test_scatters_of_terms_that_a_single_addition_loses(rows, dtype, context):
+    """Also into a table with more cells than there are terms, and in float64."""
+    eps, count = np.finfo(dtype).eps, 300
+    x, ids = np.full(count, 0.99 * eps / 2, dtype), np.full(count, 3, "int32")
+    x[0] = 1.0
+    actual = oc.segment_sum(oc.tensor(x), oc.tensor(ids), rows).eval(context)
+    exact = x.sum(dtype=np.longdouble)
+    assert abs(actual[3] - exact) <= 64 * eps * exact
+    assert not np.delete(actual, 3).any()

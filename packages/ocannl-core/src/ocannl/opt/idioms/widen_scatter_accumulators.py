@@ -55,8 +55,8 @@ def widen_scatter_accumulators(
 
     All terms may have the same index, and they cannot be added in blocks without a table for each block. In tables with
     more cells than there are terms, whose copies would cost more than the additions, only frequent cells have
-    accumulators (`with_wide_frequent_cells`). In float64 itself, the errors of the additions are accumulated as well.
-    Both assume a target that executes the iterations in order (`is_serial`).
+    accumulators (`with_wide_frequent_cells`), if the target executes the iterations in order (`is_serial`). In float64
+    itself, the errors of the additions are accumulated as well.
     """
     names = Namer(bound_names(proc))
     body: list[Stmt] = []
@@ -67,13 +67,10 @@ def widen_scatter_accumulators(
             body.append(stmt)
             continue
         update, is_float64 = scatter.update, scatter.update.ref.buf.precision is float64
-        replaced: tuple[list[Buf], list[Stmt]] | None = None
-        if scatter.terms >= scatter.cells and not is_float64:
-            replaced = _wide(stmt, update, names)
-        elif scatter.terms >= scatter.cells and is_serial:
-            replaced = _compensated(stmt, update, names)
-        elif is_serial:
+        if is_serial and scatter.terms < scatter.cells:
             replaced = with_wide_frequent_cells(stmt, update, scatter.syms, max_additions, names)
+        else:
+            replaced = (_compensated if is_float64 else _wide)(stmt, update, names)
         temporaries, statements = replaced or ([], [stmt])
         bufs += temporaries
         body += statements
