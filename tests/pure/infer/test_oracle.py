@@ -27,8 +27,6 @@ from ocannl.infer.spec import Concat, Fixed, Label, Merged, Wild, Window
 SYSTEMS = int(os.environ.get("OCANNL_TEST_SHAPES", "4000"))
 CHUNK = 250
 CHUNKS = range(0, SYSTEMS // len(FAMILIES), CHUNK)
-OPEN_DEFECTS = {"sums 1219": "nothing determines the sizes of"}
-"""Systems with a known wrong answer (docs/quality.md), which must be removed from here once the solver is corrected."""
 
 
 @pytest.mark.parametrize("start", CHUNKS)
@@ -38,8 +36,7 @@ def test_answers_are_sound_and_independent_of_order(family, start):
         random = Random(f"{family} {seed}")
         system = FAMILIES[family](random)
         wrong = check_answer(system, random, SMALL.get(family), family not in CERTAIN)
-        expected = OPEN_DEFECTS.get(f"{family} {seed}", "")
-        assert expected in wrong and bool(expected) == bool(wrong), f"{family} {seed}\n{system}\n{wrong}"
+        assert not wrong, f"{family} {seed}\n{system}\n{wrong}"
 
 
 @pytest.mark.parametrize("start", CHUNKS)

@@ -56,6 +56,14 @@ def ending(net):
     return net.x("?")
 
 
+@needs("names that nothing sizes are refused", "`o+k` does")
+def sizing(net):
+    x = net.x("?")
+    net.einsum("o+k; k => o", x, net.x("?", "k"), result=x)
+    net.einsum("i+1 => i", net.einsum("i => 2*i", x))
+    return x
+
+
 @needs("axes of leaves fit their uses", "3|6")
 def fitting(net):
     x = net.x("?|?->?")

@@ -79,7 +79,7 @@ def check_answer(
     if not isinstance(answer, str):
         if violation := system.unsound(answer) or check_leaves_committed(system, answer):
             return violation
-        if names := names_without_evidence(system.rows, system.operations, answer):
+        if names := names_without_evidence(system.rows, system.cells, system.operations, answer):
             return f"nothing determines the sizes of {names}"
         shapes = system.build(range(system.steps))
         again = system.answer(shapes)

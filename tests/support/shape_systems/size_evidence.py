@@ -2,12 +2,13 @@
 
 A name that occurs only in the result of a spec needs a size, or an axis of the left side whose size is determined by
 the other operations. The definition looks at the axes of one solution and shares no code with the solver: operations
-join the axes that they pair, broadcast ones too, and a size is determined if a given size is among the joined axes.
+join the axes that they pair, broadcast ones too, and a size is determined if a given size, the axis of a tensor with a
+given number of cells, or an axis read at a fixed index is among the joined axes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ocannl.infer.logic import Logic
 from ocannl.infer.spec import Fixed, Label, RowSpec, Wild, axis_labels
@@ -34,14 +35,17 @@ class AxisClasses:
 
 
 def names_without_evidence(
-    specified: Sequence[Sequence[Row | None]], operations: Sequence[Operation], rows: Sequence[Rows]
-) -> list[tuple[int, str]]:
-    """Names of operations, by number, that neither an operand nor a size determines, nor any other operation."""
+    specified: Sequence[Sequence[Row | None]], counted: Collection[int], operations: Sequence[Operation],
+    rows: Sequence[Rows],
+) -> list[tuple[int, str]]:  # fmt: skip
+    """Names of operations, by number, that neither an operand nor a size determines, nor any other operation. `counted`
+    are the tensors with a given number of cells."""
     classes = AxisClasses()
     for n, leaf_rows in enumerate(specified):
         for k, row in enumerate(leaf_rows):
-            for i in range(len(row or ())):
-                classes.union((n, k, i), SPECIFIED)
+            for i in range(len(rows[n][k])):
+                if row is not None or n in counted:
+                    classes.union((n, k, i), SPECIFIED)
     for m, op in enumerate(operations):
         for a, b in pairs(m, op, rows):
             classes.union(a, b)
@@ -74,7 +78,7 @@ def spec_pairs(
     """Axes of a row of `count` axes that equal those of its spec."""
     back = count - len(spec.trail)
     for i, axis in [*enumerate(spec.lead), *enumerate(spec.trail, back)]:
-        if is_result and isinstance(axis, (Fixed, Wild)):
+        if isinstance(axis, Fixed) or (is_result and isinstance(axis, Wild)):
             yield (*row, i), SPECIFIED
         for name in (axis.name,) if isinstance(axis, Label) else axis_labels(axis):
             yield (*row, i), (m, name)

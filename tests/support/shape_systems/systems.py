@@ -264,7 +264,7 @@ class System:
         def is_solution() -> bool:
             self.captured = []
             return not self.unsound(rows := chosen_rows()) and not names_without_evidence(
-                self.rows, self.operations, rows
+                self.rows, self.cells, self.operations, rows
             )
 
         def search() -> bool:

@@ -218,7 +218,8 @@ def add_size_equation(
             constant = sum(part for part in parts if isinstance(part, int))
             unused = unused_parts(relation, axis)
             for name in empty_parts(relation, axis, unused):
-                set_size(trail, relation.labels[name], 0, Evidence(text=f"a part of `{text}` that nothing needs"))
+                evidence = Evidence(text=f"a part of `{text}`", decision="nothing needs it")
+                set_size(trail, relation.labels[name], 0, evidence)
             cells = tuple(relation.labels[name] for name in unused)
             computed = tuple(relation.labels[name] for name in computed_parts(relation, axis))
             attach(trail, Sum(

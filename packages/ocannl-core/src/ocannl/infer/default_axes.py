@@ -31,6 +31,35 @@ def fit_counted(undecided: Undecided) -> list[Default]:
     return [fit(axis) for axis in axes if axis.size is None and has_flexible_bound(axis)]
 
 
+def refuse_unsized_names(undecided: Undecided) -> list[Default]:
+    """Rejects names without an operand that sizes them if only defaults could: no axis that operations connect with
+    theirs has a size. All numbers of axes are known here, and the known sizes follow from given ones."""
+    for term, (relation, name) in {**undecided.unsized, **undecided.unsized_leaves}.items():
+        if isinstance(term, DimVar) and name not in relation.captured and not meets_sized(term):
+            refuse_unsized(relation, name)
+    return []
+
+
+def meets_sized(axis: DimVar) -> bool:
+    """True if operations connect the axis, directly or through other axes, with an axis of a given size, one read at a
+    fixed index, or one of a tensor with a known number of cells."""
+    seen = {axis}
+    todo = [axis]
+    while todo:
+        axis = todo.pop()
+        is_default = axis.evidence is not None and axis.evidence.decision != ""
+        if axis.min_size or (axis.size is not None and not is_default):
+            return True
+        if any(isinstance(constraint, CellCount) for constraint in axis.size_equations or ()):
+            return True
+        equated = (cell for equation in size_equations(axis) for cell in (equation.total, *equation.parts))
+        for cell in map(find, (*(axis.above or ()), *(axis.below or ()), *equated)):
+            if cell not in seen:
+                seen.add(cell)
+                todo.append(cell)
+    return False
+
+
 def fit_leaves(undecided: Undecided) -> list[Default]:
     """Fits axes of leaves to the size of their uses."""
     return [fit(axis) for axis in undecided.axes if axis.leaf is not None and has_flexible_bound(axis)]

@@ -19,6 +19,7 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("counted rows are filled", default_rows.fill_counted),
     ("equal rows are laid over each other", row_overlaps.overlap_rows),
     ("rows end", default_rows.end_rows),
+    ("names that nothing sizes are refused", default_axes.refuse_unsized_names),
     ("axes of leaves fit their uses", default_axes.fit_leaves),
     ("indexed axes reach their indices", default_axes.reach_indices),
     ("axes in arithmetic fit their uses", default_axes.fit_arithmetic),
