@@ -174,7 +174,8 @@ def test_any_reduction(data: st.DataObject, backends: list[str]) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 @pytest.mark.parametrize("terms", TERMS)
 @pytest.mark.parametrize(
-    ("rows", "count", "width"), [(1, 150_000, 1), (10, 20_000, 3), (700, 20_000, 17), (20_100, 20_000, 17)]
+    ("rows", "count", "width"),
+    [(1, 150_000, 1), (10, 20_000, 3), (700, 20_000, 17), (15_000, 20_000, 17), (20_100, 20_000, 17)],
 )
 def test_gradients_of_rows_that_are_read_often(
     terms: Callable[..., Array], rows: int, count: int, width: int, dtype: str, ctx: oc.Context

@@ -135,6 +135,8 @@ MAX_ADDITIONS_PER_TERM = 94  # within a reduction
 MAX_ADDITIONS_PER_PART = 30  # within a short sum of cells of a temporary, which may be the parts of a split reduction
 MAX_ADDITIONS_PER_STEP = 40  # within a reduction that continues a sum, such as each row of a fused reduction
 MAX_ROW_ADDITIONS = 54  # of the steps of a fused reduction
+MIN_COUNTED_ROW = 16  # cells of a row whose terms are counted: only frequent rows are accumulated in a wider type
+MIN_TERMS_PER_COPIED_CELL = 4  # of a table of such rows that is copied to a wider type all the same
 MIN_SKETCHED_ROWS = 1 << 16  # of a table, whose counts are beyond the second cache: first counted in fewer buckets
 TERMS_PER_BUCKET = 8  # on average; with more, a bucket of rare rows may seem to be a frequent row
 

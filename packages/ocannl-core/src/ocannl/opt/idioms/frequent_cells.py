@@ -96,6 +96,11 @@ def with_wide_frequent_cells(
     return _Builder(scatter, slots, max_additions, names).result()
 
 
+def row_width(stmt: Stmt, update: Update, syms: tuple[Sym, ...]) -> int:
+    """The number of cells that have the same number of terms."""
+    return _RowScatter.of(stmt, update, syms).width
+
+
 @dataclass(frozen=True, slots=True)
 class _RowScatter:
     """A scatter of rows: `row_axes` of the table are indexed by loops that nothing else depends on, `key_axes` by the

@@ -32,7 +32,7 @@ from ocannl.ir.ops import ADD
 from ocannl.ir.precision import float64
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import bound_names, loads, wrap_in_loops
-from ocannl.opt.idioms.frequent_cells import compensated, finite, with_wide_frequent_cells
+from ocannl.opt.idioms.frequent_cells import compensated, finite, row_width, with_wide_frequent_cells
 
 
 def widen_scatter_accumulators(
@@ -53,10 +53,11 @@ def widen_scatter_accumulators(
                                                  for x_3 in 0..3:
                                                    x[x_3] = f32(x_wide[x_3])
 
-    All terms may have the same index, and they cannot be added in blocks without a table for each block. In tables with
-    more cells than there are terms, whose copies would cost more than the additions, only frequent cells have
-    accumulators (`with_wide_frequent_cells`), if the target executes the iterations in order (`is_serial`). In float64
-    itself, the errors of the additions are accumulated as well.
+    All terms may have the same index, and they cannot be added in blocks without a table for each block. In tables
+    whose copies would cost more than the additions, only frequent cells have accumulators (`with_wide_frequent_cells`),
+    if the target executes the iterations in order (`is_serial`): in those with more cells than there are terms, and,
+    since the terms of wide rows are counted once for each row, in tables of wide rows unless there are many times more
+    terms. In float64 itself, the errors of the additions are accumulated as well.
     """
     names = Namer(bound_names(proc))
     body: list[Stmt] = []
@@ -67,7 +68,9 @@ def widen_scatter_accumulators(
             body.append(stmt)
             continue
         update, is_float64 = scatter.update, scatter.update.ref.buf.precision is float64
-        if is_serial and scatter.terms < scatter.cells:
+        is_row = row_width(stmt, update, scatter.syms) >= machine.MIN_COUNTED_ROW
+        min_terms = scatter.cells * (machine.MIN_TERMS_PER_COPIED_CELL if is_row else 1)
+        if is_serial and scatter.terms < min_terms:
             replaced = with_wide_frequent_cells(stmt, update, scatter.syms, max_additions, names)
         else:
             replaced = (_compensated if is_float64 else _wide)(stmt, update, names)
