@@ -35,7 +35,6 @@ import numpy as np
 __version__ = "0.1.0"
 
 _library = ctypes.CDLL(os.path.join(os.path.dirname(__file__), "@NAME@.so"))
-_library.@NAME@_size.restype = _library.@NAME@_saved_size.restype = ctypes.c_size_t
 _library.@NAME@_message.restype = ctypes.c_char_p
 
 _MEMBERS = {
@@ -52,6 +51,11 @@ def _check(code):
         raise Error(_library.@NAME@_message(code).decode())
 
 
+def _size(function):
+    function.restype = ctypes.c_size_t
+    return function()
+
+
 def _int64(number):
     return ctypes.c_int64(min(max(number, -(2**63)), 2**63 - 1))  # ctypes would wrap it around
 
@@ -60,7 +64,7 @@ class Net:
     """The arrays of the program, views of one block of memory by name, and its functions."""
 
     def __init__(self, seed: int = 0):
-        block = np.zeros(_library.@NAME@_size() + 64, np.uint8)
+        block = np.zeros(_size(_library.@NAME@_size) + 64, np.uint8)
         self._memory = block[-block.ctypes.data % 64 :]
         self._address = ctypes.c_void_p(self._memory.ctypes.data)
         self.arrays = {
@@ -76,7 +80,7 @@ class Net:
 SAVING = '''
     def save(self) -> bytes:
         """The parameters and states as a file of safetensors, which `oc.load` reads."""
-        data = ctypes.create_string_buffer(_library.@NAME@_saved_size())
+        data = ctypes.create_string_buffer(_size(_library.@NAME@_saved_size))
         _check(_library.@NAME@_save(self._address, data, ctypes.c_size_t(len(data))))
         return data.raw
 
@@ -134,8 +138,7 @@ def _module_text(library: Library) -> str:
         "INPUT": inputs[0] if inputs else library.members[0].name,
         "VERSION": __version__, **names(library.name),
     }  # fmt: skip
-    text = MODULE if library.saved else MODULE.replace(" = _library.@NAME@_saved_size.restype", "")
-    return fill(text, texts)
+    return fill(MODULE, texts)
 
 
 def _example(function: ExportedFunction) -> str:
