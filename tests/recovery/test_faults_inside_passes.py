@@ -25,7 +25,8 @@ from ocannl.opt.schedule.loop_generation import blocking, panels, tiled_loops
 from ocannl.opt.simplify import split_live_ranges
 from ocannl.runtime import reproducer
 
-from .programs import reproducer_of, usable
+from .corruptions import drop_stores
+from .programs import reproducer_of, seed, usable
 
 pytestmark = pytest.mark.skipif(not usable("llvm"), reason="`llvm` is not usable here")
 Case = tuple[Any, list[oc.Tensor]]
@@ -180,6 +181,17 @@ FAULTS = {
         },
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("pass_name", ["simplify", "merge_initialization", "eliminate_equal_arrays", "fuse_epilogues"])
+def test_a_result_that_is_lost_is_noticed_although_later_passes_drop_its_array(
+    pass_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = _values("numpy", counts)
+    seed(monkeypatch, pass_name, drop_stores)
+    with pytest.warns(oc.DefectWarning, match=f"the compiler pass `{pass_name}` failed"):
+        values = _values("llvm", counts)
+    np.testing.assert_array_equal(values[0], expected[0])
 
 
 def _values(backend: str, program: Program) -> list[np.ndarray[Any, Any]]:

@@ -11,7 +11,7 @@ from ocannl.backend.discovery import core_version
 from ocannl.backend.registry import open_backend
 from ocannl.ir.loops import Proc
 from ocannl.ir.printer import print_proc
-from ocannl.ir.verify import verify
+from ocannl.ir.verify import results_of, verify
 from ocannl.opt.pass_bisection import PassFailure, Replay, replay
 from ocannl.opt.pipeline import stage_after
 from ocannl.runtime import reproducer
@@ -52,8 +52,10 @@ def command(
 def failures_of(case: Reproducer) -> tuple[PassFailure, ...]:
     """Optimizes the program of a reproducer with a check after each pass; compiles it if the backend had failed."""
 
+    results = results_of(case.proc)
+
     def check(pass_name: str, proc: Proc) -> None:
-        verify(proc, stage_after(pass_name), alignment_bytes=case.capabilities.alignment_bytes)
+        verify(proc, stage_after(pass_name), alignment_bytes=case.capabilities.alignment_bytes, results=results)
 
     result = replay(case.proc, case.keep_reasons, case.capabilities, check, case.choices)
     return (*result.failures, *(_backend_failures(case, result) if case.failed == "backend" else ()))

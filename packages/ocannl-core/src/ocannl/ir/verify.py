@@ -52,7 +52,7 @@ from ocannl.ir.ops import Domain
 from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.printer import format_expr, format_ref, format_stmt
 from ocannl.ir.prove import Region, cond_facts, negated_facts
-from ocannl.ir.tnode import Placement
+from ocannl.ir.tnode import Placement, TNode
 from ocannl.ir.verify_arena import check_arena
 from ocannl.ir.walk import walk
 
@@ -62,13 +62,28 @@ READ_ONLY = (AccessMode.IN, AccessMode.CONST, AccessMode.MERGE)
 UNINITIALIZED = (AccessMode.OUT, AccessMode.TEMP)  # undefined on entry to the routine
 
 
-def verify(proc: Proc, stage: Stage, *, alignment_bytes: int = 1) -> None:
-    """Raises `VerifyError`, with the offending statement, if the program violates a rule of the stage."""
+def verify(
+    proc: Proc, stage: Stage, *, alignment_bytes: int = 1, results: frozenset[TNode] = frozenset()
+) -> None:
+    """Raises `VerifyError`, with the offending statement, if the program violates a rule of the stage.
+
+    `results` are the nodes that the lowered program computes: those among them that are kept are outputs.
+    """
     if stage not in get_args(Stage):
         raise ValueError(f"unknown stage {stage!r}; the stages are {', '.join(get_args(Stage))}")
     _Check(proc, stage).run()
+    kept = {fact.node for fact in proc.facts if fact.placement is Placement.KEPT}
+    if missing := kept & results - {buf.node for buf in proc.bufs}:
+        names = ", ".join(sorted(node.label for node in missing))
+        raise VerifyError(f"no write to {names}, which the lowered program computes\n  of  proc {proc.name}, {stage}")
     if stage == "placed":
         check_arena(proc, alignment_bytes)
+
+
+def results_of(lowered: Proc) -> frozenset[TNode]:
+    """The nodes that a lowered program computes without reading their previous values."""
+    outputs = [buf for buf in lowered.bufs if buf.access is AccessMode.OUT and all(buf.shape)]
+    return frozenset(buf.node for buf in outputs if buf.node is not None)
 
 
 class _Check:

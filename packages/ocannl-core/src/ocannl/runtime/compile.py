@@ -27,7 +27,7 @@ from ocannl.ir.assign import Comp
 from ocannl.ir.canon import Canonical, canonical
 from ocannl.ir.loops import Proc
 from ocannl.ir.tnode import Decision, TNode
-from ocannl.ir.verify import Stage, verify
+from ocannl.ir.verify import Stage, results_of, verify
 from ocannl.lower.lower import lower
 from ocannl.opt.autotune import autotune
 from ocannl.opt.pipeline import optimize, stage_after
@@ -162,15 +162,17 @@ def _recovered(draft: _Draft, error: Exception, backend: Backend) -> tuple[_Draf
     from ocannl.runtime import recovery
 
     job, alignment = draft.request.job, backend.capabilities.alignment_bytes
+    lowered = lower(job.code, job.name)
+    results = results_of(lowered)
 
     def check(pass_name: str, proc: Proc) -> None:
-        verify(proc, stage_after(pass_name), alignment_bytes=alignment)
+        verify(proc, stage_after(pass_name), alignment_bytes=alignment, results=results)
 
     def compiled(proc: Proc, plain: frozenset[str]) -> CompiledCode:
         program = draft.request.lookup(plain, backend)
         return compile_code(backend, [proc]) if program is None else program.code
 
-    failed = recovery.FailedCompilation(lower(job.code, job.name), job.keep_reasons, backend, check, draft.choices)
+    failed = recovery.FailedCompilation(lowered, job.keep_reasons, backend, check, draft.choices)
     proc, plain, code = recovery.recover_backend(failed, error, draft.plain, compiled)
     return _Draft(draft.request, proc, MODEL_CHOICES, (), draft.final, plain), code
 
@@ -187,9 +189,10 @@ def _drafted(request: _Request, backend: Backend, stopwatch: _Stopwatch, autotun
     """Runs lowering and optimization, with verification according to the setting `verify`."""
     job, checks = request.job, VERIFY.get()
     alignment = backend.capabilities.alignment_bytes
+    results: frozenset[TNode] = frozenset()
 
     def check(proc: Proc, stage: Stage) -> None:
-        verify(proc, stage, alignment_bytes=alignment)
+        verify(proc, stage, alignment_bytes=alignment, results=results)
         stopwatch.lap("verify")
 
     def on_stage(stage: str, proc: Proc) -> None:
@@ -198,7 +201,9 @@ def _drafted(request: _Request, backend: Backend, stopwatch: _Stopwatch, autotun
             check(proc, stage_after(stage))
 
     def lowered() -> Proc:
+        nonlocal results
         proc = lower(job.code, job.name)
+        results = results_of(proc)
         stopwatch.lap("lower")
         if checks != "off":
             check(proc, "lowered")
