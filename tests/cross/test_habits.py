@@ -274,6 +274,12 @@ def test_operators_of_arrays_with_a_tensor_build_a_tensor():
         np.testing.assert_array_equal(result.numpy(), np.full((2, 3), value))
 
 
+def test_symbols_equal_no_number_of_numpy():
+    n = oc.symbol("n", 0, 4)
+    assert (n == np.float16(1.0)) is (np.float64(1.0) == n) is False
+    assert (n != np.float16(1.0)) is (np.float64(1.0) != n) is True
+
+
 def test_settings_that_are_never_entered_warn():
     for statement in ("oc.settings(seed=1)", "oc.use_backend('numpy')", "oc.use_precision('float16')"):
         with pytest.warns(RuntimeWarning, match="has no effect by itself: write `with ") as caught:

@@ -28,7 +28,8 @@ class Operators(Methods, Generic[Result]):
         """Operators of an array and a tensor build a tensor, as in np.float64(2) * t; NumPy computes nothing else."""
         reflected = REFLECTED.get(ufunc.__name__)
         if reflected and method == "__call__" and not options and not isinstance(operands[0], Operators):
-            return cast("Result", getattr(self, reflected)(operands[0]))
+            result = getattr(self, reflected)(operands[0])
+            return cast("Result", reflected == "__ne__" if result is NotImplemented else result)  # as for any objects
         raise ArgumentError(function_of_numpy(ufunc.__name__, is_in_place="out" in options))
 
     def __add__(self, other: object) -> Result:
