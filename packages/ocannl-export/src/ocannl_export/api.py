@@ -62,29 +62,40 @@ def export(
     if not listed or not all(isinstance(routine, Routine) for routine in listed):
         raise ArgumentError(f"oc.export takes compiled routines, not {routines!r}"[:200])
     file = Path(path)
-    suffix_form = SUFFIXES.get(file.suffix, "")
-    form = form or suffix_form
-    if form not in WRITERS:
-        problem = f"not {form!r}" if form else f"which the suffix of {file} does not say: give `form=` for a folder"
-        raise ArgumentError(f"the form of an export is one of {', '.join(WRITERS)}, {problem}")
-    if suffix_form not in ("", form):
-        raise ArgumentError(f"the suffix of {file} is that of the form `{suffix_form}`, not of `{form}`")
-    if target is not None and target not in (NATIVE, *TARGETS):
-        raise ArgumentError(f"the target is one of {', '.join((NATIVE, *TARGETS))}, not {target!r}")
+    form = _form_of(file, form)
+    instructions = _instruction_set(target)
     if not vectors and form != "c":
         raise ArgumentError(f"`vectors=False` is ISO C99, of the form `c`, not of `{form}`")
     if threads and form not in THREADED_FORMS:
         raise ArgumentError(f"`threads=True` is for the forms {', '.join(THREADED_FORMS)}, not for `{form}`")
     folder, stem = (file.parent, file.stem) if file.suffix in SUFFIXES else (file, listed[0].name)
-    if not vectors:
-        chosen: InstructionSet | None = TARGETS["scalar"]
-    elif target == NATIVE:
-        chosen = native_target()
-    else:
-        chosen = None if target is None else TARGETS[target]
     has_inputs = form == "html" if inputs is None else inputs
+    chosen = instructions if vectors else TARGETS["scalar"]
     request = Request(tuple(listed), name or identifier(stem), init, chosen, vectors, has_inputs, threads)
     return _written(folder, WRITERS[form](request))
+
+
+def _form_of(file: Path, requested: str | None) -> str:
+    """The requested form, or that of the suffix. Raises: ArgumentError."""
+    suffix_form = SUFFIXES.get(file.suffix, "")
+    form = requested or suffix_form
+    if form not in WRITERS:
+        problem = f"not {form!r}" if form else f"which the suffix of {file} does not say: give `form=` for a folder"
+        raise ArgumentError(f"the form of an export is one of {', '.join(WRITERS)}, {problem}")
+    if suffix_form not in ("", form):
+        raise ArgumentError(f"the suffix of {file} is that of the form `{suffix_form}`, not of `{form}`")
+    return form
+
+
+def _instruction_set(target: str | None) -> InstructionSet | None:
+    """The instruction set of that name; without a name, that of the form. Raises: ArgumentError."""
+    if target is None:
+        return None
+    if target == NATIVE:
+        return native_target()
+    if target not in TARGETS:
+        raise ArgumentError(f"the target is one of {', '.join((NATIVE, *TARGETS))}, not {target!r}")
+    return TARGETS[target]
 
 
 def _written(folder: Path, files: Files) -> list[Path]:
