@@ -113,6 +113,7 @@ def test_the_kit_accepts_the_transport_and_no_other(count: int, arguments: list[
     ("failure", "message"),
     [
         ("killed", "ocannl: rank 1 of 3 was killed by SIGKILL; all processes end"),
+        ("exiting", "ocannl: rank 1 of 3 has ended with status 3; all processes end"),
         ("stopped", "ocannl: rank 1 of 3 has not responded for 2 seconds; all processes end"),
         (
             "raising",
@@ -127,7 +128,7 @@ def test_a_failed_process_ends_all(failure: str, message: str, tmp_path: Path) -
     completed = subprocess.run(arguments, capture_output=True, text=True, timeout=240, env=variables)
     assert completed.returncode != 0
     assert message in completed.stderr
-    if failure == "killed":
+    if failure in ("killed", "exiting"):
         named = [line for line in completed.stderr.splitlines() if line.startswith("ocannl:")]
         assert named == [message], completed
     assert not remaining_processes(failure, tmp_path)

@@ -46,6 +46,8 @@ match sys.argv[1]:
         os.kill(os.getpid(), signal.SIGKILL)
     case "stopped" if world.rank == 1:
         os.kill(os.getpid(), signal.SIGSTOP)
+    case "exiting" if world.rank == 1:
+        os._exit(3)
     case "raising" if world.rank == 1:
         raise ArithmeticError("a defect")
     case "ending" if world.rank == 1:

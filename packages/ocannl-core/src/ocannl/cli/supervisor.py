@@ -1,4 +1,4 @@
-"""The supervisor of a rank of `ocannl run`: starts the script, and names the rank if a signal ends it.
+"""The supervisor of a rank of `ocannl run`: starts the script, and names the rank if a signal or an error ends it.
 
     python -I -S supervisor.py PROCESSES python script.py ARGUMENT ...
 
@@ -17,6 +17,7 @@ import sys
 RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")  # of MPICH, PMIx and Open MPI
 PR_SET_PDEATHSIG = 1
 FORWARDED = (signal.SIGINT, signal.SIGTERM)
+REPORTED = (0, 70)  # statuses after which the process has printed a message if one is needed
 
 
 def main(processes: str, *command: str) -> int:
@@ -38,10 +39,10 @@ def main(processes: str, *command: str) -> int:
         signal.signal(number, forward)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status < 0 and -status not in received:
+    if -status not in received and status not in REPORTED:
         rank = next((os.environ[name] for name in RANK_VARIABLES if name in os.environ), "?")
-        name = signal.Signals(-status).name
-        os.write(2, f"ocannl: rank {rank} of {processes} was killed by {name}; all processes end\n".encode())
+        end = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"has ended with status {status}"
+        os.write(2, f"ocannl: rank {rank} of {processes} {end}; all processes end\n".encode())
     return 128 - status if status < 0 else status
 
 
