@@ -308,6 +308,7 @@ def test_unsupported_routines_are_refused(training: Training, tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="sizes are those of x86-64")
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
 def test_training_steps_are_small(target: str, tmp_path: Path) -> None:
