@@ -187,7 +187,12 @@ def _applied(sign: Callable[[Any, Any], object], x: object) -> Callable[[object]
 
 
 def _reflected(sign: Callable[[Any, Any], object], x: object) -> Callable[[object], object]:
-    return lambda y, /: None if isinstance(y, np.ma.MaskedArray) else sign(y, x)  # NumPy computes these by itself
+    return lambda y, /: None if _is_computed_by_numpy(y) else sign(y, x)
+
+
+def _is_computed_by_numpy(y: object) -> bool:
+    """Whether NumPy does not ask the other operand: masked arrays, and comparisons of structured arrays."""
+    return isinstance(y, np.ma.MaskedArray) or (isinstance(y, np.ndarray) and y.dtype.names is not None)
 
 
 def _converted(function: Callable[[Any], object], x: object) -> Callable[[], object]:
