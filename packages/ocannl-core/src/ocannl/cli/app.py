@@ -16,7 +16,7 @@ from ocannl.base.errors import OcannlError
 
 _log = log.logger("cli.app")
 
-COMMANDS = ("backends", "config", "demo", "doctor", "ops", "replay", "run", "show", "train")
+COMMANDS = ("backends", "config", "demo", "doctor", "ops", "profile", "replay", "run", "show", "train")
 """Modules of this package with `register(app)`; commands whose module is missing are left out."""
 
 

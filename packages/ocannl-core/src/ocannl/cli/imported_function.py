@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ocannl.base.errors import ArgumentError
@@ -19,16 +21,12 @@ def imported_function(path: str) -> Any:
     module, separator, name = path.rpartition(":")
     if not (module and separator and name):
         raise ArgumentError(f"a function is named as MODULE:FUNCTION, such as networks.resnet:build, not {path!r}")
-    file = Path(module)
-    if file.suffix == ".py":
-        if not file.is_file():
-            raise ArgumentError(f"there is no file {module}")
-        module, folder = file.stem, str(file.absolute().parent)
-    else:
-        folder = os.getcwd()
-    sys.path.insert(0, folder)
+    is_file = Path(module).suffix == ".py"
+    if is_file and not Path(module).is_file():
+        raise ArgumentError(f"there is no file {module}")
+    sys.path.insert(0, str(Path(module).absolute().parent) if is_file else os.getcwd())
     try:
-        attribute: Any = importlib.import_module(module)
+        attribute: Any = _imported_file(Path(module).absolute()) if is_file else importlib.import_module(module)
     except ModuleNotFoundError as missing:
         raise ArgumentError(f"the module {module!r} cannot be imported: {missing}") from None
     for part in name.split("."):
@@ -36,3 +34,27 @@ def imported_function(path: str) -> Any:
     if not callable(attribute):
         raise ArgumentError(f"{module!r} has no function {name!r}")
     return attribute
+
+
+def _imported_file(file: Path) -> ModuleType:
+    """The module of a file, under the name of the file, unless a module of that name is loaded: `json.py` may be
+    imported beside the module `json`."""
+    loaded = sys.modules.get(file.stem)
+    if loaded is not None and _is_module_of(loaded, file):
+        return loaded
+    name = file.stem if loaded is None else f"script_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None  # of the suffix `.py`
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # as imports do: data classes and pickle look up their module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _is_module_of(module: ModuleType, file: Path) -> bool:
+    source = getattr(module, "__file__", None)
+    return isinstance(source, str) and os.path.realpath(source) == os.path.realpath(file)
