@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 
 class SourcePosition(str):
-    """The name of a file and a line, such as `model.py:12`. Positions in different files of the same name differ.
+    """The name of a file and a line, such as `model.py:12`, or of a notebook cell, such as `In[3]:2`. Positions in
+    different files of the same name differ.
 
     Attributes:
         path: the path of the file, or another text that `linecache` knows, such as `<stdin>`
@@ -14,7 +18,7 @@ class SourcePosition(str):
     path: str
 
     def __new__(cls, path: str, line: int) -> SourcePosition:
-        name = path.replace("\\", "/").rpartition("/")[2]
+        name = _cell_name(path) or path.replace("\\", "/").rpartition("/")[2]
         position = super().__new__(cls, f"{name}:{line}")
         position.path = path
         return position
@@ -29,6 +33,15 @@ class SourcePosition(str):
         return not self == other
 
     __hash__ = str.__hash__
+
+
+def _cell_name(path: str) -> str:
+    """The name of the notebook cell whose source has this path, such as `In[3]`; empty for files."""
+    if "IPython" not in sys.modules:
+        return ""
+    shell: Any = sys.modules["IPython"].get_ipython()
+    label = getattr(getattr(shell, "compile", None), "format_code_name", lambda path: None)(path)
+    return label[1] if label else ""
 
 
 def path_of(position: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from ocannl.base import spelling
+from ocannl.base import html_text, spelling
 from ocannl.base.errors import ArgumentError
 from ocannl.base.traceback_filtering import public_class
 from ocannl.infer.shape import Axis, Shape
@@ -86,3 +86,6 @@ class TensorShape:
 
     def __repr__(self) -> str:
         return f"<shape {self.known or 'of no axes'}>"
+
+    def _repr_html_(self) -> str:
+        return html_text.badges(self.known)

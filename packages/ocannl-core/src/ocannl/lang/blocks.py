@@ -15,7 +15,7 @@ from threading import RLock
 from types import MethodType
 from typing import Any, ClassVar, overload
 
-from ocannl.base import training_names
+from ocannl.base import html_text, training_names
 from ocannl.base.errors import CodeError
 from ocannl.base.spelling import refused, with_answers
 from ocannl.base.traceback_filtering import public_class
@@ -177,6 +177,16 @@ class Block:
 
     __getitem__ = __iter__ = refused('a block is a function: write net.params["w"] for its parameters')
     __add__ = __or__ = refused("blocks are composed by calls: write second(first(x))")
+
+    def _repr_html_(self) -> str:
+        """A table of the parameters, with their shapes as far as inferred."""
+        if self.members is None:
+            return html_text.title(repr(self))
+        rows = [
+            (path, html_text.Markup(html_text.badges(parameter.known_shape)), str(parameter.typing.current))
+            for path, parameter in self.params.items()
+        ]
+        return html_text.title(repr(self)) + html_text.table(("parameter", "shape", "type"), rows)
 
     def __reduce_ex__(self, protocol: object) -> Any:
         raise CodeError(

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ocannl.backend.returned_values import compile_code
+from ocannl.base import html_text
 from ocannl.base.errors import BackendError, CodeError
 from ocannl.ir.affine import Sym
 from ocannl.ir.host_call import HostCall
@@ -118,6 +119,17 @@ class Profile:
             for row in table
         ]
         return "\n".join([head, *lines])
+
+    def _repr_html_(self) -> str:
+        """The rows with bars, whose lengths are their shares of the time."""
+        total = self.nests_ns or 1
+        rows = [
+            (row.name, row.heading, html_text.bar(row.median_ns / total, f"{row.median_ns / 1e3:.1f}"),
+             f"{row.read_bytes:,}", f"{row.written_bytes:,}")
+            for row in self.rows
+        ]  # fmt: skip
+        columns = ("nest", "under", "median us", "read bytes", "written bytes")
+        return html_text.title(str(self).partition("\n")[0]) + html_text.table(columns, rows)
 
     def chrome_trace(self, path: str | PathLike[str]) -> None:
         """Writes a trace file for chrome://tracing and Perfetto."""

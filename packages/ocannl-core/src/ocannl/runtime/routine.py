@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 import numpy as np
 
 from ocannl.backend.api import DirectCallable, Entry, SharedInt64
-from ocannl.base import extensions, spelling
+from ocannl.base import extensions, html_text, spelling
 from ocannl.base.config import TRACE
 from ocannl.base.errors import ArgumentError, BackendError, CodeError, DataError
 from ocannl.base.traceback_filtering import public_class
@@ -184,6 +184,15 @@ class Routine:
     def __repr__(self) -> str:
         symbols = ", ".join(f"{s.name} in {s.lo}..{s.hi + 1}" for s in self._syms.values())
         return f"<routine {self.name}({symbols}) on {self._context.backend.name}>"
+
+    def _repr_html_(self) -> str:
+        """A table of the arrays, with their placements."""
+        rows = [
+            (node.path or node.label, ", ".join(map(str, node.dims)), str(node.precision), str(decision.placement),
+             decision.author)
+            for node, decision in self.placements.items()
+        ]  # fmt: skip
+        return html_text.title(repr(self)) + html_text.table(("array", "sizes", "type", "placement", "decided by"), rows)
 
     def __reduce__(self) -> str:
         raise CodeError(f"routine `{self.name}` is bound to memory of this process; compile it in the other process")

@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 
 from ocannl import show as pictures
-from ocannl.base import training_names
+from ocannl.base import html_text, training_names
 from ocannl.base.errors import CodeError
 from ocannl.base.spelling import with_answers
 from ocannl.lang.core.symbols import Symbol
@@ -62,6 +62,16 @@ class Fitted:
         )  # fmt: skip
         loss = f"loss {self.losses[0]:g} to {self.losses[-1]:g}{metrics}" if self.losses else "complete before"
         return f"<fitted: {len(self.losses)} steps of {self.step_seconds * 1e3:.3g} ms, {loss}>"
+
+    def _repr_html_(self) -> str:
+        """The loss curve, and a table of the metrics."""
+        names = list(self.watched[-1]) if self.watched else []
+        rows = [
+            (str(epoch), *(f"{metrics[name]:.4g}" if not np.ndim(metrics[name]) else "..." for name in names))
+            for epoch, metrics in enumerate(self.watched, 1)
+        ]
+        metrics_table = html_text.table(("epoch", *names), rows) if names else ""
+        return html_text.title(repr(self)) + html_text.curve(self.losses, "loss") + metrics_table
 
     def checkpoint_parts(self) -> Routine:
         """What `oc.save` and `oc.load` save and load: all that the routine changes."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ocannl.base import html_text
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -80,11 +82,12 @@ def _bar_reporter(bar: Progress, epochs: int, steps: int | None, total: int | No
 
 
 def _line_reporter(epochs: int, steps: int | None, total: int | None) -> ReportProgress:
-    """One display of a notebook, with a line of text."""
+    """One display of a notebook, with a line of text, and the curve of the loss so far."""
     display = sys.modules["IPython"].display.display  # imported by the kernel
     started = perf_counter()
     line = display({"text/plain": _position_text(0, epochs, steps)}, raw=True, display_id=True)
     next_refresh = started + _NOTEBOOK_SECONDS
+    losses: list[float] = []
 
     def report(done: int, metrics: Mapping[str, float]) -> None:
         nonlocal next_refresh
@@ -94,7 +97,11 @@ def _line_reporter(epochs: int, steps: int | None, total: int | None) -> ReportP
             texts = [_position_text(done, epochs, steps), _metrics_text(metrics), _rate_text(done, now - started)]
             if total:
                 texts.append(f"{(now - started) * (total - done) / max(1, done):.0f} s left")
-            line.update({"text/plain": "  ".join(texts)}, raw=True)
+            if not np.ndim(metrics.get("loss", ())):
+                losses.append(float(metrics["loss"]))
+            text = "  ".join(texts)
+            markup = html_text.title("", text) + html_text.curve(losses, "loss")
+            line.update({"text/plain": text, "text/html": markup}, raw=True)
 
     return report
 

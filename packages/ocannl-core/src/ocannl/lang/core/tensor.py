@@ -33,6 +33,7 @@ from ocannl.lang.core.fill import fill
 from ocannl.lang.core.operation import Operation, contraction
 from ocannl.lang.core.operation_call import OperationCall, operation_call
 from ocannl.lang.core.operators import Operators
+from ocannl.lang.core.tensor_html import tensor_html
 from ocannl.lang.record.code import recorder
 
 if TYPE_CHECKING:
@@ -347,6 +348,10 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
     def __repr__(self) -> str:
         shape = "pending" if self._shape is None else self._shape.known
         return f"<{self.label}: {shape or 'scalar'} {self.typing.current}>"
+
+    def _repr_html_(self) -> str:
+        known = None if self._shape is None else self._shape.known
+        return tensor_html(known, self.typing.current, self.provenance, self.node)
 
 
 class MergeBuffer(Tensor):

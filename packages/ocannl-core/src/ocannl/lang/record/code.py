@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from ocannl.base import training_names
+from ocannl.base import html_text, training_names
 from ocannl.base.errors import CodeError
 from ocannl.base.spelling import refused, with_answers
 from ocannl.base.traceback_filtering import public_class
@@ -105,6 +105,9 @@ class Code:
     def __repr__(self) -> str:
         count = self._count()
         return f"<code: {count} statement{'s' * (count != 1)}>"
+
+    def _repr_html_(self) -> str:
+        return html_text.title(repr(self)) + html_text.code(str(self))
 
     def _count(self) -> int:
         return sum(item.code._count() if isinstance(item, Heading) else 1 for item in self.items)

@@ -1,0 +1,40 @@
+"""Histograms of weights and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ocannl.base.errors import ArgumentError
+from ocannl.show.figure import INK
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+Array = np.ndarray[Any, Any]
+
+
+def histograms(figure: Figure | SubFigure, arrays: Mapping[str, Array], columns: int = 4, bins: int = 40) -> None:
+    """Draws the distribution of the finite cells of each array, such as the weights of a model or their gradients,
+    with the number of cells that are not finite.
+
+        show.histograms(figure, {path: ctx[w.grad] for path, w in model.params.items()})
+
+    Raises: ArgumentError without an array.
+    """
+    if not arrays:
+        raise ArgumentError("no array is given: give a mapping of names to arrays, such as {'w': ctx[w]}")
+    columns = min(columns, len(arrays))
+    cells = list(figure.subplots(-(-len(arrays) // columns), columns, squeeze=False).flat)
+    for axes, (name, array) in zip(cells, arrays.items(), strict=False):
+        values = np.asarray(array).astype(float).ravel()
+        finite = values[np.isfinite(values)]
+        axes.hist(finite, bins=bins, color=INK)
+        lost = values.size - finite.size
+        axes.set_title(f"{name}, {lost} not finite" if lost else name, fontsize="small")
+        axes.set_yticks([])
+        axes.spines[["top", "right", "left"]].set_visible(False)
+    for axes in cells[len(arrays) :]:
+        axes.set_axis_off()
