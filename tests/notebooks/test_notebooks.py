@@ -63,7 +63,8 @@ def test_tensors_have_badges_of_their_shapes_and_infer_nothing() -> None:
     y = oc.relu(w @ x).with_label("y")
     assert w.known_shape == "...,8->4"
     fragment = Fragment(w)
-    assert fragment.text.split("\n")[0] == "<w>" and ["...", "8", "4"] == re.findall(r"^(\.\.\.|\d)$", fragment.text, re.M)
+    assert fragment.text.split("\n")[0] == "<w>"
+    assert re.findall(r"^(\.\.\.|\d)$", fragment.text, re.M) == ["...", "8", "4"]
     assert w.known_shape == "...,8->4"
     assert "test_notebooks.py:" in Fragment(y).text and "relu(<w> @ x)" in Fragment(y).text
     assert Fragment(y.shape).text.split() == ["32", "...", "4"]
@@ -122,8 +123,11 @@ CELLS = (
     "import numpy as np\nimport ocannl as oc\nfrom ocannl import nn, train",
     "x = oc.tensor(np.arange(64.0).reshape(8, 8), label='x')\nx",
     "a = oc.placeholder('a', o=[3])\nb = oc.placeholder('b', o=[4])\n(a + b).shape.dims",
-    "data = train.batches({'x': np.ones((20, 3), 'float32'), 't': np.zeros(20, 'int32')}, 10)\n"
-    "train.fit(nn.mlp(widths=[2]), loss=oc.cross_entropy, optimizer=train.adam, ctx=oc.Context('numpy'), data=data, epochs=2)",
+    """\
+data = train.batches({'x': np.ones((20, 3), 'float32'), 't': np.zeros(20, 'int32')}, 10)
+train.fit(
+    nn.mlp(widths=[2]), loss=oc.cross_entropy, optimizer=train.adam, ctx=oc.Context('numpy'), data=data, epochs=2
+)""",
 )
 
 

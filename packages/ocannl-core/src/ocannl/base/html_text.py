@@ -90,10 +90,7 @@ def histogram(values: np.ndarray[Any, Any], label: str) -> str:
     counts, edges = np.histogram(finite, BINS)
     width = WIDTH / BINS
     heights = counts / counts.max() * (HEIGHT - 2)
-    bars = [
-        f'<rect x="{n * width:.1f}" y="{HEIGHT - height:.1f}" width="{width - 1:.1f}" height="{height:.1f}" fill="{INK}"/>'
-        for n, height in enumerate(heights)
-    ]
+    bars = [_rectangle(n * width, HEIGHT - height, width - 1, height, INK) for n, height in enumerate(heights)]
     return _svg(f"{label}: {edges[0]:.4g} to {edges[-1]:.4g}, mean {finite.mean():.4g}", bars)
 
 
@@ -106,10 +103,15 @@ def picture(values: np.ndarray[Any, Any], label: str) -> str:
     grays = (255 - (numbers - low) / ((high - low) or 1.0) * 255).astype(int)
     size = HEIGHT / max(values.shape)
     squares = [
-        f'<rect x="{x * size:.1f}" y="{y * size:.1f}" width="{size:.1f}" height="{size:.1f}" fill="rgb({g},{g},{g})"/>'
-        for y, row in enumerate(grays) for x, g in enumerate(row.tolist())
-    ]  # fmt: skip
+        _rectangle(x * size, y * size, size, size, f"rgb({gray},{gray},{gray})")
+        for y, row in enumerate(grays)
+        for x, gray in enumerate(row.tolist())
+    ]
     return _svg(f"{label}: {low:.4g} to {high:.4g}", squares)
+
+
+def _rectangle(x: float, y: float, width: float, height: float, color: str) -> str:
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{color}"/>'
 
 
 def _svg(label: str, shapes: Iterable[str]) -> str:

@@ -49,8 +49,8 @@ def command(
     if not isinstance(routine, Routine):
         raise ArgumentError(f"{function} must return a routine, the result of `ctx.compile(code)`")
     if syms := routine.program.syms:
-        names = ", ".join(f"{sym.name}={sym.lo}" for sym in syms)
-        raise ArgumentError(f"{function} has symbols, whose values are given in Python: routine.profile({calls}, {names})")
+        call = ", ".join([str(calls), *(f"{sym.name}={sym.lo}" for sym in syms)])
+        raise ArgumentError(f"{function} has symbols, whose values are given in Python: routine.profile({call})")
     profile = routine.profile(calls)
     if trace is not None:
         profile.chrome_trace(trace)
@@ -81,8 +81,8 @@ def tree(profile: Profile) -> Tree:
     root = Tree(Text(profile.routine, style="bold"))
     for heading, rows in by_heading(profile.rows):
         total = sum(row.median_ns for row in rows)
-        branch = root.add(Text(f"{heading or profile.routine}  {_us(total)} us  {_share(total, profile)}", style="bold"))
-        branch.add(_table(rows, profile))
+        text = f"{heading or profile.routine}  {_us(total)} us  {_share(total, profile)}"
+        root.add(Text(text, style="bold")).add(_table(rows, profile))
     return root
 
 

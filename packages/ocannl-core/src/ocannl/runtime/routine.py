@@ -192,7 +192,8 @@ class Routine:
              decision.author)
             for node, decision in self.placements.items()
         ]  # fmt: skip
-        return html_text.title(repr(self)) + html_text.table(("array", "sizes", "type", "placement", "decided by"), rows)
+        columns = ("array", "sizes", "type", "placement", "decided by")
+        return html_text.title(repr(self)) + html_text.table(columns, rows)
 
     def __reduce__(self) -> str:
         raise CodeError(f"routine `{self.name}` is bound to memory of this process; compile it in the other process")
