@@ -46,8 +46,8 @@ def code(text: str) -> str:
 
 def badges(shape: str) -> str:
     """A badge for each axis of a shape written `batch|input->output`, colored by its row."""
-    batch, _, rest = shape.rpartition("|")
-    inputs, _, output = rest.rpartition("->")
+    batch, _, sizes = shape.rpartition("|")
+    inputs, _, output = sizes.rpartition("->")
     rows = {"batch": batch, "input": inputs, "output": output}
     axes = [(row, axis) for row, text in rows.items() for axis in text.split(",") if axis]
     return " ".join(_badge(axis, row) for row, axis in axes) or _badge("scalar", "output")

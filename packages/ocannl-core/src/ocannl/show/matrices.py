@@ -28,11 +28,11 @@ def confusion(axes: Axes, labels: Array, predictions: Array, names: Sequence[str
             f"labels and predictions are integers, one for each example, not {rows.size} and {columns.size} of"
             f" {rows.dtype} and {columns.dtype}: give classes, such as logits.argmax(axis=1)"
         )
-    least, most = (min(rows.min(), columns.min()), max(rows.max(), columns.max())) if rows.size else (0, 0)
-    if least < 0 or (names is not None and most >= len(names)):
+    lowest, highest = (min(rows.min(), columns.min()), max(rows.max(), columns.max())) if rows.size else (0, 0)
+    if lowest < 0 or (names is not None and highest >= len(names)):
         allowed = "numbers from 0" if names is None else f"numbers below {len(names)}, the number of names"
-        raise ArgumentError(f"classes are {allowed}, not {least} to {most}")
-    count = int(most) + 1 if names is None else len(names)
+        raise ArgumentError(f"classes are {allowed}, not {lowest} to {highest}")
+    count = int(highest) + 1 if names is None else len(names)
     counts = np.zeros((count, count), int)
     np.add.at(counts, (rows, columns), 1)
     _matrix(axes, counts, names, names, [str(n) if n else "" for n in counts.ravel().tolist()])

@@ -350,8 +350,8 @@ class Tensor(AssignmentOperators, Operators["Tensor"]):
         return f"<{self.label}: {shape or 'scalar'} {self.typing.current}>"
 
     def _repr_html_(self) -> str:
-        known = None if self._shape is None else self._shape.known
-        return tensor_html(known, self.typing.current, self.provenance, self.node)
+        shape = None if self._shape is None else self._shape.known
+        return tensor_html(shape, self.typing.current, self.provenance, self.node)
 
 
 class MergeBuffer(Tensor):

@@ -12,17 +12,17 @@ from ocannl.ir.tnode import Role, TNode
 MAX_CELLS = 1 << 20
 
 
-def tensor_html(known: str | None, dtype: Precision, provenance: Provenance, node: TNode) -> str:
+def tensor_html(inferred: str | None, dtype: Precision, provenance: Provenance, node: TNode) -> str:
     """Describes a tensor of a shape as far as it is inferred; infers nothing. Data have a picture or a histogram."""
-    shape = html_text.badges(known) if known is not None else "shape pending"
+    shape = html_text.badges(inferred) if inferred is not None else "shape pending"
     source = f"{provenance.expression if node.role is Role.RESULT else provenance.role}, {provenance.where}"
     head = html_text.title(provenance.label, str(dtype), source.rstrip(", "))
-    return f"{head}<div>{shape}</div>{_picture(known, dtype, provenance.label, node)}"
+    return f"{head}<div>{shape}</div>{_picture(inferred, dtype, provenance.label, node)}"
 
 
-def _picture(known: str | None, dtype: Precision, label: str, node: TNode) -> str:
+def _picture(inferred: str | None, dtype: Precision, label: str, node: TNode) -> str:
     """A picture of a small matrix or a histogram of constant data."""
-    sizes = (known or "").replace("->", ",").replace("|", ",").split(",")
+    sizes = (inferred or "").replace("->", ",").replace("|", ",").split(",")
     if node.role is not Role.DATA or node.contents is None or not all(size.isdecimal() for size in sizes):
         return ""
     if prod(map(int, sizes)) > MAX_CELLS:
