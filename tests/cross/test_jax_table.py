@@ -18,7 +18,7 @@ import ocannl as oc
 
 PAGE = (Path(__file__).parents[2] / "docs" / "from-jax.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(.+)` \| `(.+)` \|$", re.MULTILINE)
-ROWS = [found.groups() for found in ROW.finditer(PAGE[: PAGE.index("## Programs")])]
+ROWS = [match.groups() for match in ROW.finditer(PAGE[: PAGE.index("## Programs")])]
 
 
 def arrays() -> dict[str, np.ndarray]:
