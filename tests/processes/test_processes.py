@@ -154,6 +154,7 @@ def test_a_signal_to_the_command_ends_all_processes(number: signal.Signals, tmp_
     if number == signal.SIGINT:
         assert "has failed with KeyboardInterrupt; all processes end" in errors
     assert not remaining_processes("waiting", tmp_path)
+    refuse_shared_memory()
 
 
 def test_killed_runs_continue_to_the_same_numbers(tmp_path: Path) -> None:
@@ -163,6 +164,7 @@ def test_killed_runs_continue_to_the_same_numbers(tmp_path: Path) -> None:
         call = f"killed,{path},{kills % 2},{delays.uniform(0, 0.5)}"
         completed = run(2, "training", call)
         if completed.returncode:
+            assert completed.returncode == signal.SIGKILL, completed
             kills += 1
             continue
         for line in completed.stdout.splitlines():

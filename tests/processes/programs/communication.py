@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import ocannl as oc
 from ocannl import train
+from ocannl.backend.cpu.cpu_description import adopt_cpu
+from ocannl.runtime.world_cpu import agree_on_cpu
 
 world = oc.World("mpi")
 ctx = oc.Context("llvm", queue="threaded")
@@ -87,6 +90,13 @@ if world.rank == 1:
     end = time.monotonic() + 3  # longer than heartbeats may be missing
     while time.monotonic() < end:
         sum(range(10_000))
+
+# All compile for the processor of rank 0, however they have measured theirs.
+cpu = ctx.backend.capabilities.cpu
+if world.rank:
+    adopt_cpu(replace(cpu, megahertz=cpu.megahertz + world.rank))
+agree_on_cpu(world, ctx.backend)
+assert len(set(world.gather(repr(ctx.backend.capabilities.cpu).encode()))) == 1
 
 assert world.gather(b"x" * world.rank) == [b"x" * n for n in range(world.size)]
 assert len(world) == world.size
