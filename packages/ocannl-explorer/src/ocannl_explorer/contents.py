@@ -13,7 +13,7 @@ from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.printer import short_name
 from ocannl.ir.provenance import NestCache, ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_lines
-from ocannl.ir.tnode import TNode, tensor_of
+from ocannl.ir.tnode import Decision, TNode, tensor_of
 from ocannl.runtime.nest_programs import partition
 from ocannl.runtime.profile import Profile
 from ocannl.runtime.program import Program
@@ -36,13 +36,14 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
     parts = [_rebuild(part, stages, cache) if isinstance(part, Program) else part for part in parts_of(routine.program)]
     procs = [part for part in parts if isinstance(part, Proc)]
     texts: dict[str, int] = {}
+    placements = routine.placements
     data: Json = {
         "routine": routine.name,
         "backend": routine.context.backend.name,
         "stages": _stages(stages, texts, origins),
         "texts": list(texts),
         "generated": _generated(routine, parts, origins, cache),
-        "tensors": [_tensor(node, routine, origins) for node in routine.placements],
+        "tensors": [_tensor(node, decision, origins) for node, decision in placements.items()],
         "arena": _arena(procs, origins, cache),
         "profile": None if profile is None else _profile(profile, parts, routine, origins, cache),
     }
@@ -60,11 +61,14 @@ def _rebuild(program: Program, stages: dict[str, list[ProgramLine]], cache: Nest
 
 def _stages(stages: dict[str, list[ProgramLine]], texts: dict[str, int], origins: Origins) -> list[Json]:
     """The program after each pass: `lines` index `texts`, `origins` the table of origins."""
+    distinct = {id(line): line for lines in stages.values() for line in lines}  # stages share most lines
+    text_numbers = {key: texts.setdefault(line.text, len(texts)) for key, line in distinct.items()}
+    origin_numbers = {key: origins.number(line.origin) for key, line in distinct.items()}
     return [
         {
             "name": name,
-            "lines": [texts.setdefault(line.text, len(texts)) for line in lines],
-            "origins": [origins.number(line.origin) for line in lines],
+            "lines": [text_numbers[id(line)] for line in lines],
+            "origins": [origin_numbers[id(line)] for line in lines],
         }
         for name, lines in stages.items()
     ]
@@ -84,8 +88,7 @@ def _generated(routine: Routine, parts: Sequence[Proc | HostCall], origins: Orig
     return {"suffix": suffix, "lines": marked, "sets": list(sets), "origins": numbers}
 
 
-def _tensor(node: TNode, routine: Routine, origins: Origins) -> Json:
-    decision = routine.placements[node]
+def _tensor(node: TNode, decision: Decision, origins: Origins) -> Json:
     shape = getattr(tensor_of(node), "shape", None)
     return {
         "label": node.path or node.label,

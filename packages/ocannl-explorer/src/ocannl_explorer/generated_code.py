@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ocannl.codegen import deduplicated, outline_nests, with_callees
+from ocannl.codegen import Nest, deduplicated, outline_nests, with_callees
 from ocannl.ir.assign import Origin
 from ocannl.ir.host_call import HostCall
-from ocannl.ir.loops import Proc, Store, Update
+from ocannl.ir.loops import Buf, Proc, Store, Update
 from ocannl.ir.printer import print_comp
 from ocannl.ir.provenance import NestCache, buffer_origins, nest_origins, program_lines
 from ocannl.ir.walk import walk
 
 Group = tuple[Origin, ...]
+OutlinedProgram = tuple[Proc, Sequence[Nest], Mapping[Buf, Origin]]
+"""A program, its nests, and the origins of its arrays."""
+
 LEADING = ("/*", ";", "#", "@")  # lines that belong to the next function: comments and decorators
 
 
@@ -21,7 +24,8 @@ def origins_of_lines(lines: Sequence[str], parts: Sequence[Proc | HostCall], cac
     """Returns the origins of each line of the source: those of its function, host call, or line of a printed program,
     which is the source of the NumPy backend."""
     procs = [part for part in parts if isinstance(part, Proc)]
-    groups = list(line_origins(lines, function_origins(procs, cache), kernel_origins(procs, cache)))
+    nests = [(proc, outline_nests(proc), buffer_origins(proc, cache)) for proc in procs]
+    groups = list(line_origins(lines, function_origins(nests), kernel_origins(nests)))
     for call in (part for part in parts if isinstance(part, HostCall)):
         text = print_comp(call).rstrip("\n")
         for n, line in enumerate(lines):
@@ -36,24 +40,22 @@ def origins_of_lines(lines: Sequence[str], parts: Sequence[Proc | HostCall], cac
     return groups
 
 
-def function_origins(procs: Sequence[Proc], cache: NestCache) -> dict[str, Group]:
+def function_origins(programs: Sequence[OutlinedProgram]) -> dict[str, Group]:
     """The origins of each generated function of LLVM IR and C, keyed by `PROC.NUMBER`. A function that several equal
     nests share has the origins of all."""
     origins: dict[str, Group] = {}
-    for proc in procs:
-        arrays = buffer_origins(proc, cache)
-        for number, nests in enumerate(deduplicated(with_callees(outline_nests(proc))), 1):
+    for proc, outlined, arrays in programs:
+        for number, nests in enumerate(deduplicated(with_callees(outlined)), 1):
             origins_of_nests = [origin for nest in nests for origin in nest_origins(nest.body, arrays)]
             origins[f"{proc.name}.{number}"] = tuple(dict.fromkeys(origins_of_nests))
     return origins
 
 
-def kernel_origins(procs: Sequence[Proc], cache: NestCache) -> dict[str, list[Group]]:
+def kernel_origins(programs: Sequence[OutlinedProgram]) -> dict[str, list[Group]]:
     """The origins of the Triton kernels of each program, in order: one kernel for each nest that writes arrays."""
     kernels: dict[str, list[Group]] = {}
-    for proc in procs:
-        arrays = buffer_origins(proc, cache)
-        writing = [nest for nest in outline_nests(proc) if any(isinstance(s, Store | Update) for s in walk(nest.body))]
+    for proc, outlined, arrays in programs:
+        writing = [nest for nest in outlined if any(isinstance(s, Store | Update) for s in walk(nest.body))]
         kernels[proc.name] = [nest_origins(nest.body, arrays) for nest in writing]
     return kernels
 

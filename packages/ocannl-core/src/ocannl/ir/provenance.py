@@ -33,19 +33,23 @@ class ProgramLine:
 @dataclass(frozen=True, slots=True)
 class PrintedNest:
     """A statement of the outermost level: its lines, their origins as far as the statement has them, and the arrays
-    that it reads and writes."""
+    that it reads and writes. If all lines have an origin, `lines` are shared by all programs with the statement."""
 
     texts: tuple[str, ...]
     origins: tuple[Origin | None, ...]
     read: frozenset[Buf]
     written: frozenset[Buf]
+    lines: tuple[ProgramLine, ...] | None
 
     @staticmethod
     def of(stmt: Stmt) -> PrintedNest:
         lines = statement_lines(stmt)
         read, written = _accesses(stmt)
         texts = tuple([text for text, _ in lines])
-        return PrintedNest(texts, tuple(_resolve_nest(lines)), frozenset(read), frozenset(written))
+        origins = _resolve_nest(lines)
+        found = [origin for origin in origins if origin is not None]
+        shared = tuple(map(ProgramLine, texts, found)) if len(found) == len(origins) else None
+        return PrintedNest(texts, tuple(origins), frozenset(read), frozenset(written), shared)
 
 
 NestCache = dict[int, tuple[Stmt, PrintedNest]]
@@ -56,11 +60,9 @@ def program_lines(proc: Proc, cache: NestCache | None = None) -> tuple[ProgramLi
     """Returns the lines of `print_proc(proc)` with their origins. The header has the origin of the first statement."""
     nests = _printed_nests(proc, cache)
     resolved = _resolve(proc.body, nests)
-    body = [
-        ProgramLine(text, origin)
-        for nest, origins in zip(nests, resolved, strict=True)
-        for text, origin in zip(nest.texts, origins, strict=True)
-    ]
+    body: list[ProgramLine] = []
+    for nest, origins in zip(nests, resolved, strict=True):
+        body.extend(nest.lines or map(ProgramLine, nest.texts, origins))
     arrays = _buffer_origins(proc, nests, resolved)
     head = [body[0].origin if body else NOWHERE, *(arrays[buf] for buf in proc.bufs)]
     return (*(ProgramLine(text, origin) for (text, _), origin in zip(header_lines(proc), head, strict=True)), *body)
@@ -120,7 +122,7 @@ def _resolve(body: Sequence[Stmt], nests: Sequence[PrintedNest]) -> list[list[Or
     resolved = [list(nest.origins) for nest in nests]
     _resolve_copies(body, nests, resolved)
     _resolve_neighbours(resolved)
-    return [[origin or NOWHERE for origin in origins] for origins in resolved]
+    return [origins if all(origins) else [origin or NOWHERE for origin in origins] for origins in resolved]  # type: ignore[misc]
 
 
 def _has_position(origin: Origin | None) -> bool:
@@ -170,8 +172,9 @@ def _resolve_neighbours(resolved: list[list[Origin | None]]) -> None:
     """Gives the remaining lines, such as headings, the origin of the next nest, or else of the previous one."""
     for order in (range(len(resolved) - 2, -1, -1), range(1, len(resolved))):
         for n in order:
-            neighbour = resolved[n + 1 if order.step < 0 else n - 1][0]
-            resolved[n] = [origin or neighbour for origin in resolved[n]]
+            if not all(resolved[n]):
+                neighbour = resolved[n + 1 if order.step < 0 else n - 1][0]
+                resolved[n] = [origin or neighbour for origin in resolved[n]]
 
 
 def _accesses(stmt: Stmt) -> tuple[set[Buf], set[Buf]]:
