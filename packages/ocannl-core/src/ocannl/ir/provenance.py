@@ -47,8 +47,8 @@ class PrintedNest:
         read, written = _accesses(stmt)
         texts = tuple([text for text, _ in lines])
         origins = _resolve_nest(lines)
-        found = [origin for origin in origins if origin is not None]
-        shared = tuple(map(ProgramLine, texts, found)) if len(found) == len(origins) else None
+        resolved = [origin for origin in origins if origin is not None]
+        shared = tuple(map(ProgramLine, texts, resolved)) if len(resolved) == len(origins) else None
         return PrintedNest(texts, tuple(origins), frozenset(read), frozenset(written), shared)
 
 
