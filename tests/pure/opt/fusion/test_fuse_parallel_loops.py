@@ -200,6 +200,18 @@ def test_a_loop_without_which_sums_would_be_scalar_is_not_hoisted(monkeypatch: p
     assert sums and all(id(node) in in_vectors for node in sums), print_proc(stages["hoist_parallel_loop"])
 
 
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+def test_sums_of_columns_are_left_to_vectors_along_rows(vector_bytes: int) -> None:
+    """Inside a loop over the columns, which two sums could share, vectors would gather the cells of a column."""
+    x, y = (oc.placeholder(name, b=[4096], o=[1024]) for name in "xy")
+    sums = [oc.einsum("b|i => i", x), oc.einsum("b|i; b|i => i", x, y)]
+    target = Capabilities(vector_bytes=vector_bytes, vector_registers=16)
+    stages: dict[str, Proc] = {}
+    code = oc.seq(*(value.forward for value in sums)).elaborate().comp
+    optimize(lower(code, "step"), {value.node: "kept" for value in sums}, target, stages.__setitem__)
+    assert not any(map(is_parallel_loop, stages["hoist_parallel_loop"].body)), print_proc(stages["hoist_parallel_loop"])
+
+
 def test_what_a_turn_hands_on_lies_side_by_side() -> None:
     def node(name: str, role: Role) -> TNode:
         return TNode(name, role, lambda: (16, 64), lambda: float32)

@@ -16,7 +16,7 @@ from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import group_of
 from ocannl.opt.analysis.loop_distribution import AccessSummary, partition_for_shared_loop, strides_without_axis
-from ocannl.opt.analysis.nests import bound_names, is_parallel_loop
+from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
 from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
 from ocannl.opt.schedule.plan.cost_model import Strides, best_tile
@@ -190,7 +190,7 @@ def _nest_cycles(
     for position, (nest, sym) in enumerate(zip(nests, loop_symbols, strict=True)):
         if sym:
             unhoisted = _cycles(nest.stmt, names, capabilities, {})
-            iteration = _cycles(_interchanged(nest.stmt, sym).body[0], names, capabilities, contracted)
+            iteration = _cycles(as_statement(_interchanged(nest.stmt, sym).body), names, capabilities, contracted)
             if unhoisted is not None and iteration is not None and (unhoisted.in_vectors or iteration.in_vectors):
                 cycles[position] = unhoisted.cycles, iteration.cycles * sym.extent
     return cycles
