@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import chain
 
-from ocannl.ir.accesses import always_in_bounds
+from ocannl.ir.accesses import always_in_bounds, memory_accesses
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import (
     AccessMode,
@@ -61,12 +61,20 @@ def _prefetch_next_rows(stmt: Stmt, min_array_bytes: int) -> Stmt:
     match stmt:
         case For(mode=Mode.SERIAL, body=body):
             inner = tuple([_prefetch_next_rows(child, min_array_bytes) for child in body])
-            if same_objects(inner, body) and sum(isinstance(child, For | If) for child in body) > 1:
+            if same_objects(inner, body) and sum(map(_takes_time, body)) > 1:
                 rows = _RowPrefetcher(stmt, min_array_bytes)
                 inner = rows.body(body) if rows.prefetches else body
             return stmt if same_objects(inner, body) else replace(stmt, body=inner)
         case _:
             return stmt
+
+
+def _takes_time(stmt: Stmt) -> bool:
+    """Whether the statement is a loop or a branch, except for unrolled loops over local arrays, such as those that add
+    up the sums of a block: the processor itself prefetches the rows of a loop that reads one after the other."""
+    if isinstance(stmt, For) and stmt.mode is Mode.UNROLLED:
+        return any(access.ref.buf.space is not MemorySpace.LOCAL for access in memory_accesses((stmt,)))
+    return isinstance(stmt, For | If)
 
 
 class _RowPrefetcher:

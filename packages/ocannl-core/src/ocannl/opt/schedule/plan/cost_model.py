@@ -364,7 +364,7 @@ def _vector_over_reduction(shape: NestShape, vector: int, row: int | None = None
             visited.add((loops, sizes, vectors))
             streams, vector_loads, scalar_loads = operand_loads(loops)
             first, second, *_ = (*sizes, 1, 1)
-            interleaved = sum([any(abs(ref[n]) >= machine.STREAM_ROW_ELEMENTS for n in loops) for ref in streamed])
+            interleaved = sum([any(_compete(ref[n]) for n in loops) for ref in streamed])
             if (first * second + streams.reused(first, second)) * vectors + 1 > shape.registers:
                 continue
             total = 0.0
@@ -391,6 +391,11 @@ def _is_streamed(ref: Strides, extents: tuple[int, ...]) -> bool:
     """Whether every cell of a large operand is read once, so that it comes from memory."""
     is_read_once = all(stride or extent == 1 for stride, extent in zip(ref, extents, strict=True))
     return is_read_once and prod(extents) >= machine.MIN_STREAMED_ELEMENTS
+
+
+def _compete(stride: int) -> bool:
+    """Whether rows at this distance are streams of their own that compete for the prefetchers of the processor."""
+    return machine.STREAM_ROW_ELEMENTS <= abs(stride) < machine.PAGE_ELEMENTS
 
 
 def _epilogue_cycles(shape: NestShape) -> float:
