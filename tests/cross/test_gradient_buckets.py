@@ -123,3 +123,19 @@ def test_sums_continue_when_another_begins_and_end_in_order() -> None:
     assert requests.log == ["a0", "b0"]
     overlap.finish()
     assert requests.log == ["a0", "b0", "a1", "b1"]
+
+
+def test_code_whose_parts_would_share_the_states_of_a_loop_is_one_bucket() -> None:
+    w, xs = oc.param("w", o=[4], i=[4]), oc.placeholder("xs", b=[5], o=[4])
+
+    def step(h: oc.Tensor, x: oc.Tensor) -> tuple[oc.Tensor, None]:
+        return oc.tanh(w @ h + x), None
+
+    state, _ = oc.scan(step, oc.tensor(np.zeros(4)), xs)
+    loss = ((oc.param("v", o=[3]) @ state) ** 2).mean().with_label("loss")
+    ctx = oc.Context("numpy")
+    ctx.init(loss)
+    ctx[xs] = np.ones((5, 4))
+    (bucket,) = gradient_buckets(train.grad_update(loss), gradients_of(loss), 1)
+    ctx.compile(bucket.code, keep=[loss, *bucket.gradients])()
+    assert all(np.abs(ctx[gradient]).sum() > 0 for gradient in bucket.gradients)

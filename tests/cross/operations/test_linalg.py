@@ -291,6 +291,28 @@ def test_values_and_gradients_of_large_systems_share_a_decomposition(form, monke
         expected = -solution @ np.swapaxes(values, -1, -2) + np.swapaxes(inverse, -1, -2)
         np.testing.assert_allclose(ctx[x.grad], expected, rtol=1e-7, atol=1e-9)
     assert calls == [a.shape] * 4
+
+
+@pytest.mark.parametrize("dtype", [oc.bfloat16, oc.float16])
+def test_decompositions_of_narrow_types_are_not_stored(dtype):
+    """Pivots above 256 are no numbers of bfloat16."""
+    order = RNG.permutation(300)
+    permutation, b = np.eye(300)[order], np.arange(300.0) % 100
+    a = oc.param("a", permutation, dtype=dtype, input=[300], output=[300])
+    x, (sign, _) = LINALG.solve(a, oc.param("b", b, dtype=dtype)), LINALG.slogdet(a)
+    ctx = oc.Context()
+    loss = x.sum() + sign
+    ctx.init(loss)
+    ctx.compile(train.grad_update(loss), keep=[x, sign])()
+    np.testing.assert_array_equal(ctx[x], permutation.T @ b)
+    assert ctx[sign] == round(np.linalg.det(permutation))
+    q, r = LINALG.qr(oc.tensor(permutation, dtype=dtype, input_axes=1))
+    np.testing.assert_allclose(np.abs((q @ r).numpy()), permutation, atol=1e-2)
+
+
+def test_a_singular_matrix_is_refused_or_has_no_determinant():
+    pytest.importorskip("scipy")
+    b = RNG.normal(size=(65, 3))
     singular = oc.param("a", np.zeros((65, 65)))
     with pytest.raises(oc.HostCallError, match="Singular matrix"):
         LINALG.solve(singular, b).numpy()

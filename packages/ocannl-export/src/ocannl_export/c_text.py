@@ -39,7 +39,7 @@ def characters(text: bytes) -> str:
     take a literal of this length."""
     if len(text) <= LONGEST_STRING:
         return f"\n{c_string(text)}"
-    return _listed(str(byte) for byte in text)
+    return _listed(str(byte) if byte < 128 else f"'\\{byte:03o}'" for byte in text)
 
 
 def cell_text(value: Any, precision: Precision, dialect: Dialect) -> str:

@@ -11,22 +11,23 @@ from dataclasses import dataclass
 
 from ocannl.ir.assign import Comp, Seq, nodes
 from ocannl.ir.slicing import Slicer
-from ocannl.ir.tnode import TNode
+from ocannl.ir.tnode import Placement, TNode
 from ocannl.lang.core.tensor import Tensor
 from ocannl.lang.record.code import Code, titled
 
 
 @dataclass(frozen=True, slots=True)
 class GradientBucket:
-    """The code after which gradients are final, given that of earlier buckets has been executed."""
+    """Code that completes some gradients, if the code of the buckets before has been executed."""
 
     code: Code
     gradients: tuple[Tensor, ...]
 
 
 def gradient_buckets(code: Code, gradients: Sequence[Tensor], bucket_bytes: int) -> list[GradientBucket]:
-    """Divides the code that computes gradients. Each bucket but the last has at least so many bytes of gradients, those
-    that depend on the fewest statements first."""
+    """Divides the code that computes gradients. Each bucket but the last has at least `bucket_bytes` of gradients, those
+    that depend on the fewest statements first. Code whose parts would share a temporary array, such as the states of a
+    loop, is one bucket."""
     if sum(_size_bytes(gradient.node) for gradient in gradients) <= bucket_bytes:
         return [GradientBucket(code, tuple(gradients))]
     elaborated = code.elaborate()
@@ -36,10 +37,12 @@ def gradient_buckets(code: Code, gradients: Sequence[Tensor], bucket_bytes: int)
     while Seq() in parts:  # its gradients are final with the part before
         empty = parts.index(Seq())
         parts.pop(empty)
-        groups[empty - 1] += groups.pop(empty)
-    if len(parts) == 1:
+        group = groups.pop(empty)
+        groups[max(empty - 1, 0)] += group
+    shared = _shared(parts)
+    if len(parts) == 1 or any(node.requested.value is Placement.TEMPORARY for node in shared):
         return [GradientBucket(code, tuple(gradients))]
-    reasons = {**dict.fromkeys(_shared(parts), "used by several parts of a step"), **code.keep_reasons}
+    reasons = {**dict.fromkeys(shared, "used by several parts of a step"), **code.keep_reasons}
     return [
         GradientBucket(_part(part, reasons, f"{elaborated.name} part {number}"), tuple(group))
         for number, (part, group) in enumerate(zip(parts, groups, strict=True), 1)

@@ -17,7 +17,7 @@ from os import PathLike
 
 import numpy as np
 
-from ocannl.base.errors import CodeError
+from ocannl.base.errors import ArgumentError, CodeError
 from ocannl.base.traceback_filtering import public_class
 from ocannl.checkpoint.loading import Checkpoint, load
 from ocannl.checkpoint.saving import save
@@ -136,8 +136,10 @@ class DataParallel:
         self._contexts = tuple(contexts)
         if len(set(self._contexts)) != len(self._contexts) or not self._contexts:
             raise CodeError("data-parallel training needs at least one context, and each only once")
+        if not isinstance(bucket_bytes, int) or isinstance(bucket_bytes, bool) or bucket_bytes < 1:
+            raise ArgumentError(f"`bucket_bytes` is a number of bytes, at least 1, not {bucket_bytes!r:.80}")
         self._loss, self._world = loss, World("single") if world is None else world
-        self._period, self._calls = accumulate, 0
+        self._period, self._calls, self._is_exchanging = accumulate, 0, False
         self._count, self._first = len(contexts) * self._world.size, len(contexts) * self._world.rank
         agree_on_cpu(self._world, self._contexts[0].backend)
         params = list(loss.all_params.values())
@@ -201,6 +203,12 @@ class DataParallel:
             compute.calls(bind_feed(ctx, batch))
             for ctx, compute, batch in zip(self._contexts, self._compute, local_batches, strict=False)
         ]
+        if self._is_exchanging:
+            raise CodeError("an earlier step failed during an exchange of gradients: start all processes again")
+        return self._step(calls, len(batches))
+
+    def _step(self, calls: Sequence[Sequence[Callable[[], None]]], count: int) -> np.ndarray:
+        """Runs the parts of a step for `count` batches."""
         self._calls += 1
         is_last = self._calls % self._period == 0
         sums = Overlap(self._world)
@@ -208,18 +216,21 @@ class DataParallel:
             for parts in calls:
                 parts[number]()
             if is_last and self._reductions:
-                sums.begin(self._reductions[number].completions(len(batches)))
+                self._is_exchanging = True
+                sums.begin(self._reductions[number].completions(count))
         sums.finish()
         if is_last:
-            for step in self._steps(len(batches)):
+            for step in self._steps(count):
                 step()
             for update in self._update:
                 update()
-        for number, ctx in enumerate(self._contexts[: len(local_batches)]):
+        for number, ctx in enumerate(self._contexts[: len(calls)]):
             self._losses[number] = ctx[self._loss].sum()
+        self._is_exchanging = self._world.size > 1
         self._world.run(self._gatherer)
+        self._is_exchanging = False
         gathered = self._gatherer.buffers[self._gatherer.index]
-        return np.concatenate([part.view(np.float64) for part in gathered])[: len(batches)]
+        return np.concatenate([part.view(np.float64) for part in gathered])[:count]
 
     def each(self, batches: Iterable[Feed]) -> Iterator[np.ndarray]:
         """Runs steps on consecutive groups of batches, the last of which may be smaller; yields the losses of each."""

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ocannl.backend.api import Event
+from ocannl.backend.cpu.work_queue import QueueEvent
 from ocannl.base.errors import CodeError
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.context import Context
@@ -98,9 +100,7 @@ class ProcessReduction:
                     ctx.arrays.before_write((ctx.arrays[node],))
                 if not ctx.queue.immediate:
                     events.append((ctx, ctx.arrays.run(ctx.queue.record)))
-        for ctx, event in events:
-            yield event
-            ctx.arrays.run(event.synchronize)  # raises the error of its work
+        yield from _ended(events)
 
     def _given(self) -> Completions:
         """Submits copies of the sums from the slabs to the nodes of the contexts, unless they are there, and yields the
@@ -117,5 +117,24 @@ class ProcessReduction:
                 if is_adopted and ctx.queue.immediate:
                     self._checked_epochs[number] = ctx.lock.epoch
                 elif not (is_adopted or ctx.queue.immediate):
-                    events.append(ctx.arrays.run(ctx.queue.record))
-        yield from events
+                    events.append((ctx, ctx.arrays.run(ctx.queue.record)))
+        yield from _ended(events)
+
+
+class _End:
+    """Completes when the work before an event of a queue is done, or has failed."""
+
+    def __init__(self, event: Event) -> None:
+        self.is_done = event.has_ended if isinstance(event, QueueEvent) else event.is_done
+
+
+def _ended(events: Sequence[tuple[Context, Event]]) -> Completions:
+    """Yields the ends of events of contexts, and raises the error of work before them."""
+    for ctx, event in events:
+        yield _End(event)
+        ctx.arrays.run(event.synchronize)
+        ctx.arrays.run(ctx.queue.submit, _nothing)  # raises the error of work that failed before the event was recorded
+
+
+def _nothing() -> None:
+    pass

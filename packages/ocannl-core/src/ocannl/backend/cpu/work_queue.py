@@ -51,6 +51,10 @@ class QueueEvent:
     def is_done(self) -> bool:
         return not self._pending.locked() and self.error is None
 
+    def has_ended(self) -> bool:
+        """Whether the event has completed, with an error or not."""
+        return not self._pending.locked()
+
     def wait(self) -> None:
         """Waits until the event has completed."""
         with self._pending:

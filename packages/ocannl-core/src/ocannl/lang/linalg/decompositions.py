@@ -99,7 +99,8 @@ def qr(a: object) -> tuple[Tensor, Tensor]:
     """
     a = embed(a)
     form, (m, n) = form_of(a), _sizes(a, "qr")
-    if lapack.is_large(min(m, n)) and not (a.has_gradient and gradients_enabled.get()):
+    is_packed = lapack.is_large(min(m, n)) and lapack.keeps_factors(a.typing.current)
+    if is_packed and not (a.has_gradient and gradients_enabled.get()):
         return _qr_of_reflectors(a, m, n)
     axis, packed_spec = (-2, "m^n,n") if m >= n else (-1, "m,m^n")
 

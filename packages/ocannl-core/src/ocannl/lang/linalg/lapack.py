@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ocannl.ir.precision import Precision, float32
 from ocannl.lang.linalg.arrays import Array, transposed
 
 LARGE = 64
@@ -53,6 +54,11 @@ def solve(a: Array, b: Array) -> Array:
 def is_large(size: int) -> bool:
     """Whether the functions of a single decomposition serve square matrices of this size: they need SciPy."""
     return library(np.empty((size, size), np.float32)) is not None
+
+
+def keeps_factors(precision: Precision) -> bool:
+    """Whether arrays of the type of a matrix can hold its decomposition: narrow types round pivots and reflectors."""
+    return precision.nbytes >= float32.nbytes
 
 
 def factorize(a: Array) -> Array:

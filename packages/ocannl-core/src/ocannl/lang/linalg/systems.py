@@ -104,8 +104,9 @@ _FACTORS = "...|n^1,n"
 
 def _shared_factors(a: Tensor) -> Tensor | None:
     """The LU decomposition of a large matrix, which values and gradients share; None if the matrix is small, its size
-    is not inferred, or it has no gradient."""
-    if not (a.has_gradient and gradients_enabled.get()) or not lapack.is_large(last_axis_size(a) or 0):
+    is not inferred, it has no gradient, or its type is so narrow that pivots would be rounded."""
+    is_shared = a.has_gradient and gradients_enabled.get() and lapack.keeps_factors(a.typing.current)
+    if not is_shared or not lapack.is_large(last_axis_size(a) or 0):
         return None
     spec = f"{form_of(a).spec('n', 'n')} => {_FACTORS}"
     return host_operation("lu", spec, lapack.factorize, None, [stop_gradient(a)])
