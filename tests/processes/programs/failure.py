@@ -32,10 +32,12 @@ class StampedMessages:
 
 def stamp() -> None:
     while True:
-        (folder / str(world.rank)).touch()
+        own.touch()
         time.sleep(0.02)
 
 
+own = folder / str(world.rank)
+own.touch()  # the thread may not have started when this rank is killed
 sys.stderr = StampedMessages()
 threading.Thread(target=stamp, daemon=True).start()
 world.barrier()

@@ -25,9 +25,9 @@ class GradientBucket:
 
 
 def gradient_buckets(code: Code, gradients: Sequence[Tensor], bucket_bytes: int) -> list[GradientBucket]:
-    """Divides the code that computes gradients. Each bucket but the last has at least `bucket_bytes` of gradients, those
-    that depend on the fewest statements first. Code whose parts would share a temporary array, such as the states of a
-    loop, is one bucket."""
+    """Divides the code that computes gradients. Each bucket but the last has at least `bucket_bytes` of gradients,
+    those that depend on the fewest statements first. Code whose parts would share a temporary array, such as the states
+    of a loop, is one bucket."""
     if sum(_size_bytes(gradient.node) for gradient in gradients) <= bucket_bytes:
         return [GradientBucket(code, tuple(gradients))]
     elaborated = code.elaborate()
