@@ -14,6 +14,7 @@ from exported_library import Training, perceptron
 
 import ocannl as oc
 from ocannl import train
+from ocannl_export.c_text import characters
 
 GCC = shutil.which("gcc")
 pytestmark = pytest.mark.skipif(GCC is None, reason="there is no gcc")
@@ -152,3 +153,10 @@ def test_any_label_and_type_is_c_without_warnings(tmp_path: Path) -> None:
         oc.export([step, total], tmp_path / "odd.c", init=loss, vectors=vectors)
         for compiler in COMPILERS if options is STRICT else COMPILERS[:1]:
             subprocess.run([*compiler, *options, *SEMANTICS, "-O1", "-c", "odd.c"], cwd=tmp_path, check=True)
+
+
+def test_long_text_is_an_array_of_characters_without_overflow(tmp_path: Path) -> None:
+    source = tmp_path / "text.c"
+    source.write_text(f"const char text[] = {characters(bytes(range(256)) * 20)};\n")
+    for compiler in COMPILERS:
+        subprocess.run([*compiler, *STRICT, "-c", str(source), "-o", str(tmp_path / "text.o")], check=True)

@@ -72,6 +72,18 @@ def test_tensors_have_badges_of_their_shapes_and_infer_nothing() -> None:
     assert 'title="batch axis"' in y._repr_html_()
 
 
+def test_pictures_scale_by_finite_values() -> None:
+    mask = np.where(np.tri(4) > 0, np.arange(16.0).reshape(4, 4), -np.inf)
+    text = html_text.picture(mask, "mask")
+    assert text.count('fill="red"') == 6 and "0 to 15" in text and "rgb(0,0,0)" in text
+    assert html_text.picture(np.full((4, 4), np.nan), "nan").count('fill="red"') == 16
+    assert "nan" not in html_text.picture(np.array([[-1.5e308, 1.5e308] * 2] * 4), "wide")
+
+
+def test_histograms_of_values_that_hardly_differ() -> None:
+    assert "1 to 1" in html_text.histogram(np.array([1.0, 1 + 2e-16]), "close")
+
+
 def test_small_data_are_pictures_and_others_histograms() -> None:
     image = Fragment(oc.tensor(np.arange(64.0).reshape(8, 8), label="image"))
     assert image.tags.count("rect") == 64 and "image: 0 to 63" in image.text

@@ -13,6 +13,7 @@ WIDTH, HEIGHT = 240, 60  # of pictures, in pixels
 INK = "#1f77b4"
 ROW_COLORS = {"batch": "#6d5a9c", "input": "#8a5a00", "output": "#1d6b3f"}  # contrast of at least 4.5 with white
 BINS = 24
+MIN_RELATIVE_RANGE = 1e-9  # of a histogram
 PICTURE_SIDE = 32
 MIN_PICTURE_SIDE = 4
 
@@ -81,13 +82,20 @@ def curve(values: Sequence[float], label: str) -> str:
     return _svg(f"{label}: {low:.4g} to {high:.4g}", [line])
 
 
+def bin_range(finite: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """The range of a histogram: that of the values, but so wide that bins have different edges."""
+    low, high = float(finite.min()), float(finite.max())
+    margin = MIN_RELATIVE_RANGE * max(abs(low), abs(high)) or 0.5
+    return (low, high) if high - low > margin else (low - margin, high + margin)
+
+
 def histogram(values: np.ndarray[Any, Any], label: str) -> str:
     """The distribution of the finite values of an array."""
     numbers = np.asarray(values).astype(float).ravel()
     finite = numbers[np.isfinite(numbers)]
     if not finite.size:
         return ""
-    counts, edges = np.histogram(finite, BINS)
+    counts, edges = np.histogram(finite, BINS, bin_range(finite))
     width = WIDTH / BINS
     heights = counts / counts.max() * (HEIGHT - 2)
     bars = [_rectangle(n * width, HEIGHT - height, width - 1, height, INK) for n, height in enumerate(heights)]
@@ -95,17 +103,21 @@ def histogram(values: np.ndarray[Any, Any], label: str) -> str:
 
 
 def picture(values: np.ndarray[Any, Any], label: str) -> str:
-    """A matrix as gray squares, dark for large values; empty unless both sides are short enough to be seen."""
+    """A matrix as gray squares, dark for large values, and red ones for values that are not finite; empty unless both
+    sides are short enough to be seen."""
     if values.ndim != 2 or not all(MIN_PICTURE_SIDE <= side <= PICTURE_SIDE for side in values.shape):
         return ""
-    numbers = np.nan_to_num(values.astype(float))
-    low, high = numbers.min(), numbers.max()
-    grays = (255 - (numbers - low) / ((high - low) or 1.0) * 255).astype(int)
+    numbers = values.astype(float)
+    is_finite = np.isfinite(numbers)
+    low, high = (float(f(numbers[is_finite])) if is_finite.any() else 0.0 for f in (np.min, np.max))
+    shares = np.where(is_finite, numbers / 2 - low / 2, 0) / ((high / 2 - low / 2) or 1.0)  # halves do not overflow
+    grays = (255 - shares * 255).astype(int)
+    colors = np.where(is_finite, [[f"rgb({gray},{gray},{gray})" for gray in row] for row in grays.tolist()], "red")
     size = HEIGHT / max(values.shape)
     squares = [
-        _rectangle(x * size, y * size, size, size, f"rgb({gray},{gray},{gray})")
-        for y, row in enumerate(grays)
-        for x, gray in enumerate(row.tolist())
+        _rectangle(x * size, y * size, size, size, color)
+        for y, row in enumerate(colors.tolist())
+        for x, color in enumerate(row)
     ]
     return _svg(f"{label}: {low:.4g} to {high:.4g}", squares)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocannl.base.errors import ArgumentError
+from ocannl.base.html_text import bin_range
 from ocannl.show.figure import INK
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def histograms(figure: Figure | SubFigure, arrays: Mapping[str, Array], columns:
     for axes, (name, array) in zip(cells, arrays.items(), strict=False):
         values = np.asarray(array).astype(float).ravel()
         finite = values[np.isfinite(values)]
-        axes.hist(finite, bins=bins, color=INK)
+        axes.hist(finite, bins=bins, range=bin_range(finite) if finite.size else None, color=INK)
         lost = values.size - finite.size
         axes.set_title(f"{name}, {lost} not finite" if lost else name, fontsize="small")
         axes.set_yticks([])
