@@ -74,6 +74,12 @@ def codes(*dims: int, dtype: str = "uint8") -> Any:
     return RANDOM.integers(limits.min, limits.max, size=dims, endpoint=True).astype(dtype)
 
 
+def weight_codes(*dims: int) -> Any:
+    """Values of int8 in seven bits: for these, ONNX Runtime is exact on processors without VNNI as well, where it adds
+    pairs of products with uint8 values in 16 bits, with saturation."""
+    return RANDOM.integers(-64, 64, size=dims).astype("int8")
+
+
 def parameters(dtype: str = "uint8") -> list[Any]:
     return [np.array(RANDOM.uniform(0.01, 0.05), "float32"), codes(dtype=dtype)]
 
@@ -95,14 +101,14 @@ def test_quantized_products() -> None:
     scale = np.array(0.02, "float32")
     check("MatMulIntegerToFloat", [codes(3, 4), codes(4, 5), scale, scale, codes(), codes(), normal(5)])
     columns = RANDOM.uniform(0.01, 0.05, size=5).astype("float32")
-    check("DynamicQuantizeMatMul", [normal(3, 4), codes(4, 5, dtype="int8"), columns], constants=(1, 2))
+    check("DynamicQuantizeMatMul", [normal(3, 4), weight_codes(4, 5), columns], constants=(1, 2))
     check("DynamicQuantizeMatMul", [normal(3, 4), codes(4, 5), scale, codes(), normal(5)], constants=(1, 2, 3))
 
 
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 def test_quantized_lstm(direction: str) -> None:
     count = 1 + (direction == "bidirectional")
-    weights = [codes(count, 4, 12, dtype="int8"), codes(count, 3, 12, dtype="int8")]
+    weights = [weight_codes(count, 4, 12), weight_codes(count, 3, 12)]
     scales = [np.full(count, 0.01, "float32"), np.zeros(count, "int8")] * 2
     inputs = [normal(6, 1, 4), *weights, normal(count, 24), None, None, None, None, *scales]
     constants = (1, 2, 3, 8, 9, 10, 11)
