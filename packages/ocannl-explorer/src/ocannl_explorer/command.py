@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from ocannl.base.errors import ArgumentError
-from ocannl.base.user_functions import call_problem
-from ocannl.cli.imported_function import imported_function
+from ocannl.cli.imported_function import imported_routine
 
 
 def register(app: typer.Typer) -> None:
@@ -29,15 +28,9 @@ def command(
     `--profile`, the page shows the time of each loop nest; the inputs of the routine must be initialized, and the
     routine must have no static symbols.
     """
-    from ocannl.runtime.routine import Routine
     from ocannl_explorer.api import explore
 
-    make = imported_function(function)
-    if problem := call_problem(make, ()):
-        raise ArgumentError(f"{function} is called without arguments: {problem}")
-    routine = make()
-    if not isinstance(routine, Routine):
-        raise ArgumentError(f"{function} must return a routine, the result of `ctx.compile(code)`")
+    routine = imported_routine(function)
     if calls and routine.program.syms:
         call = ", ".join([str(calls), *(f"{sym.name}={sym.lo}" for sym in routine.program.syms)])
         raise ArgumentError(f"`--profile` gives no values of symbols: write profile=routine.profile({call}) in Python")

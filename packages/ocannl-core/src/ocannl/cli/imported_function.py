@@ -8,9 +8,13 @@ import os
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ocannl.base.errors import ArgumentError
+from ocannl.base.user_functions import call_problem
+
+if TYPE_CHECKING:
+    from ocannl.runtime.routine import Routine
 
 
 def imported_function(path: str) -> Any:
@@ -34,6 +38,22 @@ def imported_function(path: str) -> Any:
     if not callable(attribute):
         raise ArgumentError(f"{module!r} has no function {name!r}")
     return attribute
+
+
+def imported_routine(path: str) -> Routine:
+    """Imports a function without arguments that returns a routine, as `imported_function` does, and calls it.
+
+    Raises: ArgumentError for a function with arguments, or that returns anything else.
+    """
+    from ocannl.runtime.routine import Routine
+
+    make = imported_function(path)
+    if problem := call_problem(make, ()):
+        raise ArgumentError(f"{path} is called without arguments: {problem}")
+    routine = make()
+    if not isinstance(routine, Routine):
+        raise ArgumentError(f"{path} must return a routine, the result of `ctx.compile(code)`")
+    return routine
 
 
 def _imported_file(file: Path) -> ModuleType:

@@ -15,8 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ocannl.base.errors import ArgumentError
-from ocannl.base.user_functions import call_problem
-from ocannl.cli.imported_function import imported_function
+from ocannl.cli.imported_function import imported_routine
 from ocannl.runtime.profile import Profile, ProfileRow
 
 COLUMNS = ("nest", "median us", "share", "read bytes", "written bytes", "GB/s")
@@ -40,14 +39,7 @@ def command(
     Imports the module, from the current folder too, or a file named as FILE.py:FUNCTION, and calls the function. Arrays
     that the routine writes are restored afterwards.
     """
-    from ocannl.runtime.routine import Routine
-
-    make = imported_function(function)
-    if problem := call_problem(make, ()):
-        raise ArgumentError(f"{function} is called without arguments: {problem}")
-    routine = make()
-    if not isinstance(routine, Routine):
-        raise ArgumentError(f"{function} must return a routine, the result of `ctx.compile(code)`")
+    routine = imported_routine(function)
     if syms := routine.program.syms:
         call = ", ".join([str(calls), *(f"{sym.name}={sym.lo}" for sym in syms)])
         raise ArgumentError(f"{function} has symbols, whose values are given in Python: routine.profile({call})")
