@@ -12,28 +12,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from page_tables import ROW, arrays_of
 
 import ocannl as oc
 
 PAGE = (Path(__file__).parents[2] / "docs" / "einsum.md").read_text(encoding="utf-8")
-ROW = re.compile(r"^\| `(.+)` \| `(.+)` \|$", re.MULTILINE)
 HEAD = ("| there | here |", "|---|---|")
 ROWS = [found.groups() for found in ROW.finditer(PAGE)]
 FUNCTIONS = ("rearrange", "reduce", "repeat", "einsum", "pack", "unpack")
 OF_EINOPS = re.compile(rf"(?<![\w.])({'|'.join(FUNCTIONS)})\(")
 
 
-def arrays() -> dict[str, np.ndarray]:
-    """What the page's own block makes."""
-    block = re.search(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert block is not None
-    names: dict[str, Any] = {}
-    exec(block[1], names)
-    return names["arrays"]
-
-
 def theirs(code: str) -> np.ndarray:
-    names: dict[str, Any] = {"np": np, "torch": SimpleNamespace(einsum=np.einsum), **arrays()}
+    names: dict[str, Any] = {"np": np, "torch": SimpleNamespace(einsum=np.einsum), **arrays_of(PAGE)}
     if OF_EINOPS.search(code):
         einops = pytest.importorskip("einops")
         names |= {word: getattr(einops, word) for word in FUNCTIONS}
@@ -41,8 +32,8 @@ def theirs(code: str) -> np.ndarray:
 
 
 def ours(code: str, backend: str) -> np.ndarray:
-    tensors = {name: oc.tensor(cells) for name, cells in arrays().items()}
-    images = [oc.tensor(im) for im in arrays()["ims"]]
+    tensors = {name: oc.tensor(cells) for name, cells in arrays_of(PAGE).items()}
+    images = [oc.tensor(im) for im in arrays_of(PAGE)["ims"]]
     return eval(code, {"oc": oc, "list_of_ims": images, **tensors}).numpy(oc.Context(backend))
 
 

@@ -7,27 +7,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from page_tables import ROW, arrays_of
 
 import ocannl as oc
 
 PAGE = (Path(__file__).parents[2] / "docs" / "from-jax.md").read_text(encoding="utf-8")
-ROW = re.compile(r"^\| `(.+)` \| `(.+)` \|$", re.MULTILINE)
 ROWS = [match.groups() for match in ROW.finditer(PAGE[: PAGE.index("## Programs")])]
-
-
-def arrays() -> dict[str, np.ndarray]:
-    """The arrays that the first block of the page creates."""
-    block = re.search(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert block is not None
-    names: dict[str, Any] = {}
-    exec(block[1], names)
-    return names["arrays"]
 
 
 def test_the_table_has_rows() -> None:
@@ -37,8 +26,8 @@ def test_the_table_has_rows() -> None:
 @pytest.mark.parametrize(("in_jax", "in_ocannl"), ROWS, ids=[row for row, _ in ROWS])
 def test_columns_are_equal(in_jax: str, in_ocannl: str) -> None:
     jnp = importlib.import_module("jax.numpy" if importlib.util.find_spec("jax") else "numpy")
-    expected = np.asarray(eval(in_jax, {"jnp": jnp, **{name: jnp.asarray(a) for name, a in arrays().items()}}))
-    tensors = {name: oc.tensor(cells) for name, cells in arrays().items()}
+    expected = np.asarray(eval(in_jax, {"jnp": jnp, **{name: jnp.asarray(a) for name, a in arrays_of(PAGE).items()}}))
+    tensors = {name: oc.tensor(cells) for name, cells in arrays_of(PAGE).items()}
     result = eval(in_ocannl, {"oc": oc, **tensors}).numpy(oc.Context("numpy"))
     assert result.shape == expected.shape
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
