@@ -1,7 +1,7 @@
 """Collective communication of the processes of one host through shared memory.
 
 Every process has a counter in a window that all can read. A process that has stored its bytes there increments its
-counter, and waits until the counters of all others are as high. This takes less than a microsecond, and a message more.
+counter, and waits until the counters of all others are as high. This takes less than a microsecond; messages take more.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
+from ocannl.runtime.slabs import pack
 from ocannl.transport.api import ALIGNMENT_BYTES, Bytes, Transport
 
 CHUNK_BYTES = 1 << 16
+COUNTER_BYTES = 8
 
 
 class WindowAllocator:
@@ -75,14 +77,13 @@ class WindowGatherer:
 
     def __init__(self, transport: Transport, memory: Bytes, allocator: WindowAllocator) -> None:
         size = memory.nbytes
-        stride = -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        parts = allocator.allocate(ALIGNMENT_BYTES + 2 * stride)
-        counters = [part[:8].data.cast("q") for part in parts]
+        (_, *starts), total = pack([COUNTER_BYTES, size, size], ALIGNMENT_BYTES)
+        parts = allocator.allocate(total)
+        counters = [part[:COUNTER_BYTES].data.cast("q") for part in parts]
         self._counter = counters.pop(transport.rank)
         self._counter[0] = 0
         self._counters = counters
         self._memory, self._fence = memory, transport.fence
-        starts = (ALIGNMENT_BYTES, ALIGNMENT_BYTES + stride)
         self.buffers = [[part[start : start + size] for part in parts] for start in starts]
         self._targets = [buffers[transport.rank] for buffers in self.buffers]
         self._has_content = size > 0
