@@ -58,10 +58,10 @@ class Candidate:
 
 @cache
 def core_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        return version(CORE)
+        return plugins.identity(distribution(CORE))[1]
     except PackageNotFoundError:
         return "(source)"
 

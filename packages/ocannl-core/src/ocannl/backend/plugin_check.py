@@ -33,7 +33,7 @@ def verdicts(candidates: Iterable[Candidate]) -> dict[Candidate, Verdict]:
     with _lock:
         if unknown := [candidate for candidate in requested if candidate not in _verdicts]:
             kept = open_verdict_cache()
-            _verdicts.update({c: verdict for c in unknown if (verdict := kept.load(c)) is not None})
+            _verdicts.update(kept.load(unknown))
             unchecked = [candidate for candidate in unknown if candidate not in _verdicts]
             try:
                 checked = _check(unchecked)

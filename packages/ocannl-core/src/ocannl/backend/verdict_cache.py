@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
 
 from ocannl.backend.api import API_VERSION
 from ocannl.backend.discovery import Candidate, core_version
@@ -42,17 +41,12 @@ class VerdictCache:
     records: Cache | None
     machine: str
 
-    def load(self, candidate: Candidate) -> Verdict | None:
-        record = self.records.load(self._key(candidate)) if self.records else None
-        if record is None:
-            return None
-        expires = record.header.get("expires")
-        if isinstance(expires, int | float) and not time.time() < expires <= time.time() + RETRY_SECONDS:
-            return None
-        try:
-            return verdict_from_tree(record.header.get("verdict"))
-        except ValueError:
-            return None
+    def load(self, candidates: Iterable[Candidate]) -> dict[Candidate, Verdict]:
+        """Returns the verdicts that are known."""
+        keys = {candidate: self._key(candidate) for candidate in candidates} if self.records else {}
+        records = self.records.load_all(keys.values()) if self.records else {}
+        verdicts = {c: _valid_verdict(records[key]) for c, key in keys.items() if key in records}
+        return {candidate: verdict for candidate, verdict in verdicts.items() if verdict is not None}
 
     def store(self, candidate: Candidate, verdict: Verdict) -> None:
         if self.records:
@@ -63,6 +57,17 @@ class VerdictCache:
         identity = [candidate.name, candidate.distribution, candidate.version, candidate.entry.value]
         content = json.dumps([FORMAT, self.machine, identity, _states(_plugin_files(candidate))])
         return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _valid_verdict(record: Record) -> Verdict | None:
+    """The verdict of a record, unless it has expired or is damaged."""
+    expires = record.header.get("expires")
+    if isinstance(expires, int | float) and not time.time() < expires <= time.time() + RETRY_SECONDS:
+        return None
+    try:
+        return verdict_from_tree(record.header.get("verdict"))
+    except ValueError:
+        return None
 
 
 def open_verdict_cache() -> VerdictCache:
@@ -85,7 +90,8 @@ def _plugin_files(candidate: Candidate) -> Iterator[str]:
     if dist is not None:
         yield str(dist.locate_file(""))
         if (metadata := getattr(dist, "_path", None)) is not None:
-            yield from (str(metadata), str(Path(metadata, "RECORD")), str(Path(metadata, "entry_points.txt")))
+            folder = str(metadata)
+            yield from (folder, os.path.join(folder, "RECORD"), os.path.join(folder, "entry_points.txt"))
     try:
         spec = find_spec(candidate.entry.value.partition(":")[0].strip().partition(".")[0])
     except (ImportError, ValueError, AttributeError):

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,19 +48,33 @@ class Cache:
     generation: str
 
     def load(self, key: str) -> Record | None:
+        return self.load_all([key]).get(key)
+
+    def load_all(self, keys: Iterable[str]) -> dict[str, Record]:
+        """Returns the records that there are of these keys. The folder is checked once for all of them."""
+        loaded: dict[str, Record] = {}
         try:
-            with (
-                open_private_folder(self.root, self.kind) as records,
-                records.subfolder(key[:2]) as folder,
-            ):
-                return self._load(folder, key)
+            with open_private_folder(self.root, self.kind) as records:
+                for key in keys:
+                    if (record := self._load(records, key)) is not None:
+                        loaded[key] = record
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            _warn("the cache of compiled code is not used", _reason(error))
+        return loaded
+
+    def _load(self, records: PrivateFolder, key: str) -> Record | None:
+        try:
+            with records.subfolder(key[:2]) as folder:
+                return self._load_from(folder, key)
         except FileNotFoundError:
             return None
         except OSError as error:
             _warn("the cache of compiled code is not used", _reason(error))
             return None
 
-    def _load(self, folder: PrivateFolder, key: str) -> Record | None:
+    def _load_from(self, folder: PrivateFolder, key: str) -> Record | None:
         for name in sorted(name for name in folder.names() if name.startswith(f"{key}.")):
             try:
                 record = read_verified(folder, name, key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ocannl.base.log import logger
@@ -40,6 +41,7 @@ def entry_points(group: str) -> list[EntryPoint]:
     return [entry for points in by_distribution.values() for entry in points]
 
 
+@lru_cache(maxsize=1 << 10)
 def identity(dist: Distribution) -> tuple[str, str]:
     """The name and the version of a distribution: the headers alone, since parsing all metadata takes ten times as
     long. Raises: ValueError for a name that no distribution can have."""

@@ -86,15 +86,18 @@ def source_of(source: Any, size: int | None) -> Rows | BatchStream:
     batches."""
     if isinstance(source, Mapping):
         return ArrayRows(_checked_arrays(source))
-    if hasattr(source, "column_names") and isinstance(source, Sized):
-        if not len(source):
+    if getattr(source, "ndim", None) == 0:
+        raise ArgumentError("train.batches: an array without axes has no rows")
+    length = _length(source)
+    if hasattr(source, "column_names") and length is not None:
+        if not length:
             raise DataError("there are no rows in the data")
         return TableRows(source.with_format("numpy") if hasattr(source, "with_format") else source)
     is_loader = hasattr(source, "dataset") and hasattr(source, "batch_size")
     if is_loader and size is not None:
         raise ArgumentError("train.batches: a data loader has batches of its own size; leave `size` out")
-    if size is not None and not is_loader and hasattr(source, "__getitem__") and isinstance(source, Sized):
-        if not len(source):
+    if size is not None and not is_loader and hasattr(source, "__getitem__") and length is not None:
+        if not length:
             raise DataError("there are no rows in the data")
         return DatasetRows(source)
     if callable(source):
@@ -105,8 +108,15 @@ def source_of(source: Any, size: int | None) -> Rows | BatchStream:
         begin = partial(iter, source)
     else:
         raise ArgumentError(f"train.batches takes arrays by name, a dataset, or batches, not {source!r}"[:200])
-    length = len(source) if size is None and isinstance(source, Sized) else None
-    return BatchStream(partial(_stream, begin, size), length)
+    return BatchStream(partial(_stream, begin, size), length if size is None else None)
+
+
+def _length(source: Any) -> int | None:
+    """The number of items of a source, if it is known: a loader of PyTorch has `__len__` even for a stream."""
+    try:
+        return len(source) if isinstance(source, Sized) else None
+    except (TypeError, NotImplementedError):
+        return None
 
 
 def _once(iterator: Iterator[Any]) -> Callable[[], Iterator[Any]]:
