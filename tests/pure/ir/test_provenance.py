@@ -14,9 +14,10 @@ from ocannl.base.source_positions import path_of
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import NOWHERE, Origin
 from ocannl.ir.loops import AccessMode, Buf, Const, Load, MemorySpace, Proc, Ref, Store, loop, row_major
+from ocannl.ir.merged_origins import OriginReaders
 from ocannl.ir.precision import float32
 from ocannl.ir.printer import print_proc
-from ocannl.ir.provenance import buffer_lifetimes, buffer_origins, nest_origins, program_lines
+from ocannl.ir.provenance import body_lines, buffer_lifetimes, buffer_origins, nest_origins, program_lines
 
 
 def batch_statistics() -> oc.Tensor:
@@ -103,3 +104,17 @@ def test_copies_of_states_and_results_have_the_origin_of_their_array() -> None:
     proc = oc.Context("numpy").compile(chosen.forward).program.rebuild()
     origins = {line.text.split("=")[0].strip(): line.origin.label for line in program_lines(proc)}
     assert origins["sums[t, i0]"] == "sums" and origins["start_2[i0_2]"] == "start" and origins["chosen"] == "chosen"
+
+
+def test_merged_statements_are_followed_to_their_readers() -> None:
+    x = oc.placeholder("x", o=[4])
+    h = oc.exp(x).with_label("h")
+    y = (h * 2).with_label("y")
+    stages: list[Proc] = []
+    oc.Context("numpy").compile(y.forward).program.rebuild(lambda name, proc: stages.append(proc))
+    readers = OriginReaders(stages[0])
+    first, last = ({line.origin.label: line.origin for line in body_lines(proc)} for proc in (stages[0], stages[-1]))
+    assert first.keys() == {"h", "y"} and last.keys() == {"y"}
+    assert readers.merged(first.values()) == {}
+    assert readers.merged(last.values()) == {first["h"]: (first["y"],)}
+    assert readers.merged([first["h"]]) == {first["y"]: ()}

@@ -60,12 +60,23 @@ def program_lines(proc: Proc, cache: NestCache | None = None) -> tuple[ProgramLi
     """Returns the lines of `print_proc(proc)` with their origins. The header has the origin of the first statement."""
     nests = _printed_nests(proc, cache)
     resolved = _resolve(proc.body, nests)
-    body: list[ProgramLine] = []
-    for nest, origins in zip(nests, resolved, strict=True):
-        body.extend(nest.lines or map(ProgramLine, nest.texts, origins))
+    body = _body_lines(nests, resolved)
     arrays = _buffer_origins(proc, nests, resolved)
     head = [body[0].origin if body else NOWHERE, *(arrays[buf] for buf in proc.bufs)]
     return (*(ProgramLine(text, origin) for (text, _), origin in zip(header_lines(proc), head, strict=True)), *body)
+
+
+def body_lines(proc: Proc, cache: NestCache | None = None) -> list[ProgramLine]:
+    """Returns the lines of the statements: those of `program_lines` without the header."""
+    nests = _printed_nests(proc, cache)
+    return _body_lines(nests, _resolve(proc.body, nests))
+
+
+def _body_lines(nests: Sequence[PrintedNest], resolved: Sequence[Sequence[Origin]]) -> list[ProgramLine]:
+    body: list[ProgramLine] = []
+    for nest, origins in zip(nests, resolved, strict=True):
+        body.extend(nest.lines or map(ProgramLine, nest.texts, origins))
+    return body
 
 
 def buffer_origins(proc: Proc, cache: NestCache | None = None) -> dict[Buf, Origin]:

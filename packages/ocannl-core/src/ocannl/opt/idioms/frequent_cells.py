@@ -279,7 +279,8 @@ class _Builder:
         keys = [Sym(self.names("key"), 0, extent - 1, SymKind.INDIRECT) for extent in self.scatter.keys]
         for axis, key in zip(self.scatter.key_axes, keys, strict=True):
             cell[axis] = Affine.of(key)
-        stmt = self.nest(list(self.scatter.row_syms), Update(Ref(self.table, tuple(cell)), ADD, value))
+        update = Update(Ref(self.table, tuple(cell)), ADD, value, self.scatter.update.origin)
+        stmt = self.nest(list(self.scatter.row_syms), update)
         for n, key in reversed(tuple(enumerate(keys))):
             stmt = BindIndex(key, Load(Ref(self.rows, (Affine.of(slot), Affine.of(n)))), (stmt,))
         return self.renamed(loop(slot, (stmt,)))

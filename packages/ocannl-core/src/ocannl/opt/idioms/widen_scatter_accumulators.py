@@ -124,7 +124,7 @@ def _wide(stmt: Stmt, update: Update, names: Namer) -> tuple[list[Buf], list[Stm
     """The scatter into a copy of the table in float64."""
     table, wide = update.ref.buf, _temporary_like(update.ref.buf, "wide", names)
     scatter = _with_updates(stmt, (_widened(update, wide),))
-    return [wide], [_copy(table, wide, names), scatter, _copy(wide, table, names)]
+    return [wide], [_copy(table, wide, names, update), scatter, _copy(wide, table, names, update)]
 
 
 def _compensated(stmt: Stmt, update: Update, names: Namer) -> tuple[list[Buf], list[Stmt]]:
@@ -132,9 +132,11 @@ def _compensated(stmt: Stmt, update: Update, names: Namer) -> tuple[list[Buf], l
     table, errors = update.ref.buf, _temporary_like(update.ref.buf, "errors", names)
     addition = compensated(update.ref, Ref(errors, update.ref.indices), update.value, names)
     return [errors], [
-        _cellwise(table, names, lambda cell: Store(Ref(errors, cell), Const(0, float64))),
+        _cellwise(table, names, lambda cell: Store(Ref(errors, cell), Const(0, float64), update.origin)),
         _with_updates(stmt, addition),
-        _cellwise(table, names, lambda cell: Update(Ref(table, cell), ADD, finite(Load(Ref(errors, cell))))),
+        _cellwise(
+            table, names, lambda cell: Update(Ref(table, cell), ADD, finite(Load(Ref(errors, cell))), update.origin)
+        ),
     ]
 
 
@@ -162,9 +164,11 @@ def _replaced(stmt: Stmt, updates: Body) -> Body:
             return updates
 
 
-def _copy(source: Buf, target: Buf, names: Namer) -> Stmt:
+def _copy(source: Buf, target: Buf, names: Namer, update: Update) -> Stmt:
+    """A copy of the table that belongs to the update."""
+
     def copied(cell: tuple[Affine, ...]) -> Stmt:
-        return Store(Ref(target, cell), Cast(Load(Ref(source, cell)), target.precision))
+        return Store(Ref(target, cell), Cast(Load(Ref(source, cell)), target.precision), update.origin)
 
     return _cellwise(min(source, target, key=lambda buf: len(buf.name)), names, copied)
 

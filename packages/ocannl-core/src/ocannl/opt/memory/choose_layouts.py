@@ -10,8 +10,23 @@ from math import inf, prod
 
 from ocannl.ir.accesses import alias_class
 from ocannl.ir.affine import TRUE, Affine, Sym
+from ocannl.ir.assign import NOWHERE, Origin
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import AccessMode, BindIndex, Buf, Let, Load, MemorySpace, Proc, Ref, Stmt, Store, loop, row_major
+from ocannl.ir.loops import (
+    AccessMode,
+    BindIndex,
+    Buf,
+    Let,
+    Load,
+    MemorySpace,
+    Proc,
+    Ref,
+    Stmt,
+    Store,
+    Update,
+    loop,
+    row_major,
+)
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
@@ -228,7 +243,7 @@ class _LayoutSearch:
             for buf, strides in local_copies:
                 if buf in filled[position]:
                     replacements[buf] = add_copy(buf, strides)
-                    after.append(_copy(replacements[buf], buf, self.names))
+                    after.append(_copy(replacements[buf], buf, self.names, _origin_of_writes(stmt, buf)))
                     continue
                 if (buf, strides) not in copies:
                     copies[buf, strides] = add_copy(buf, strides)
@@ -329,9 +344,14 @@ def _candidate_layouts(shape: tuple[int, ...]) -> list[Strides]:
     return list(dict.fromkeys(_innermost(shape, axis) for axis in axes))
 
 
-def _copy(source: Buf, target: Buf, names: Namer) -> Stmt:
+def _origin_of_writes(stmt: Stmt, buf: Buf) -> Origin:
+    writes = [leaf.origin for leaf in leaves((stmt,)) if isinstance(leaf, Store | Update) and leaf.ref.buf is buf]
+    return writes[0] if writes else NOWHERE
+
+
+def _copy(source: Buf, target: Buf, names: Namer, origin: Origin = NOWHERE) -> Stmt:
     syms = [Sym(names("i"), 0, size - 1) for size in source.shape]
     indices = tuple(map(Affine.of, syms))
-    store = Store(Ref(target, indices), Load(Ref(source, indices)))
+    store = Store(Ref(target, indices), Load(Ref(source, indices)), origin)
     (nest,) = wrap_in_loops([loop(sym, ()) for sym in syms], TRUE, (store,))
     return nest
