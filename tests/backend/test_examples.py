@@ -173,9 +173,9 @@ def test_voice_activity_with_the_weights_of_the_package():
     chunks = vowels(1.9)[: 120 * 512].reshape(-1, 1, 512)
     stored = module.stored_weights()
     vad = module.VoiceActivity(stored)
-    found = np.array([vad(chunk) for chunk in chunks])
-    np.testing.assert_allclose(found, vad_by_torch(stored, chunks), atol=1e-5)
-    assert found[:25].max() < 0.1 and found.max() > 0.5
+    probabilities = np.array([vad(chunk) for chunk in chunks])
+    np.testing.assert_allclose(probabilities, vad_by_torch(stored, chunks), atol=1e-5)
+    assert probabilities[:25].max() < 0.1 and probabilities.max() > 0.5
     (start, end), *_ = module.segments(chunks.ravel())
     assert 0.9 < start < end < 3
 

@@ -39,31 +39,31 @@ def test_gradients_of_last_layers_are_final_first() -> None:
     paths = [[g.node.gradient_of.label for g in bucket.gradients] for bucket in buckets]
     assert paths[0] == ["v"]
     assert [sorted(group)[-1] for group in paths if sorted(group)[-1][0] == "w"] == ["w2", "w1", "w0"]
-    (whole,) = gradient_buckets(train.grad_update(loss), gradients_of(loss), 1 << 20)
-    assert len(whole.gradients) == 2 * LAYERS + 1
+    (bucket,) = gradient_buckets(train.grad_update(loss), gradients_of(loss), 1 << 20)
+    assert len(bucket.gradients) == 2 * LAYERS + 1
 
 
 @pytest.mark.parametrize("bucket_bytes", [1, 100, 400])
 def test_parts_compute_the_gradients_of_the_whole(backend: str, bucket_bytes: int) -> None:
     loss, batch = network()
-    whole, parts = oc.Context(backend), oc.Context(backend)
-    whole.init(loss)
+    single, parts = oc.Context(backend), oc.Context(backend)
+    single.init(loss)
     for p in loss.params.values():
-        parts[p] = whole[p]
+        parts[p] = single[p]
     code, gradients = train.grad_update(loss, scale=8.0), gradients_of(loss)
-    for ctx in (whole, parts):
+    for ctx in (single, parts):
         for node, value in batch.items():
             ctx[node] = value
-    whole.compile(code, keep=[loss, *gradients])()
+    single.compile(code, keep=[loss, *gradients])()
     buckets = gradient_buckets(code, gradients, bucket_bytes)
     assert len(buckets) > 1
     routines = parts.compile_all([bucket.code for bucket in buckets], keep=[loss, *gradients])
     for number, (routine, bucket) in enumerate(zip(routines, buckets, strict=True)):
         routine()
         for gradient in bucket.gradients:
-            np.testing.assert_allclose(parts[gradient], whole[gradient], rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(parts[gradient], single[gradient], rtol=1e-5, atol=1e-6)
             assert all(gradient.node not in later.inputs + later.outputs for later in routines[number + 1 :])
-    np.testing.assert_allclose(parts[loss], whole[loss], rtol=1e-6)
+    np.testing.assert_allclose(parts[loss], single[loss], rtol=1e-6)
 
 
 def test_slices_keep_all_statements_and_their_dependencies() -> None:

@@ -85,7 +85,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_reported", set())
     ours = set(discovery.DISTRIBUTIONS.values())
     entry_points = discovery.entry_points
-    monkeypatch.setattr(discovery, "entry_points", lambda: [e for e in entry_points() if e.dist.name not in ours])
+    monkeypatch.setattr(discovery, "entry_points", lambda: [e for e in entry_points() if e.distribution not in ours])
     return Site(folder)
 
 

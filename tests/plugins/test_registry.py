@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from ocannl.backend import plugin_check, plugin_loader, registry
+from ocannl.backend.api import API_MINOR, API_VERSION
 from ocannl.backend.discovery import DISTRIBUTIONS
 from ocannl.backend.reference.backend import ReferenceBackend
 from ocannl.backend.registry import backends, discover, resolve
@@ -176,11 +177,13 @@ def test_newer_plugin_needs_newer_core(site):
 
 
 def test_plugin_that_needs_a_newer_minor_version(site):
-    site.plugin("ahead", more=", api_minor=1", dist="ahead-dist")
-    says = r"ahead-dist 1.0 needs version 1.1 of the plugin interface, ocannl-core .* has 1.0; .* --upgrade ocannl-core"
+    newer = f"{API_VERSION}.{API_MINOR + 1}"
+    site.plugin("ahead", more=f", api_minor={API_MINOR + 1}", dist="ahead-dist")
+    has = rf"ocannl-core .* has {API_VERSION}.{API_MINOR}; .* --upgrade ocannl-core"
+    says = f"ahead-dist 1.0 needs version {newer} of the plugin interface, {has}"
     with pytest.raises(BackendApiMismatch, match=says):
         resolve("ahead")
-    assert "needs version 1.1" in row("ahead").reason
+    assert f"needs version {newer}" in row("ahead").reason
 
 
 def test_version_is_checked_before_loading(site):

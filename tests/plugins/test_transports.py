@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import EntryPoint
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.base import plugins
-from ocannl.transport import API_VERSION, TransportInfo, hookimpl
+from ocannl.base.entry_points import EntryPoint
+from ocannl.transport import API_VERSION, TransportInfo, hookimpl, registry
 from ocannl.transport.registry import connect, installed_transports
 from ocannl.transport.single_process import SingleProcess
-
-
-class Distribution:
-    """The metadata of an installed distribution."""
-
-    def __init__(self, name):
-        self.name = name
-
-    def read_text(self, file):
-        return f"Name: {self.name}\nVersion: 1.5\n\n" if file == "METADATA" else None
 
 
 @pytest.fixture
 def install(monkeypatch):
     """Installs a transport `odd`, whose module has these members."""
     entries = []
-    monkeypatch.setattr(plugins, "entry_points", lambda group: entries if group == "ocannl.transports" else [])
+    monkeypatch.setattr(registry, "entry_points", lambda group: entries)
 
     def add(distribution="dist-a", **members):
         name = f"odd_{len(entries)}"
         module = ModuleType(name)
         vars(module).update(members)
         monkeypatch.setitem(sys.modules, name, module)
-        entry = EntryPoint("odd", name, "ocannl.transports")
-        vars(entry).update(dist=Distribution(distribution))
-        entries.append(entry)
+        entries.append(EntryPoint("ocannl.transports", "odd", name, distribution, "1.5"))
 
     return add
 

@@ -121,6 +121,14 @@ def test_second_record_replaces_damaged_record(private_cache, warnings):
     assert cache.load(KEY) == RECORD
 
 
+def test_a_record_replaces_another_of_its_key(private_cache):
+    cache = open_cache()
+    for blob in (b"first", b"second", b"third"):
+        cache.store(KEY, Record({}, blob))
+        assert cache.load(KEY).blob == blob
+    assert len(list((private_cache / KEY[:2]).iterdir())) == 1
+
+
 @unix
 def test_world_writable_folder_is_not_trusted(private_cache, warnings):
     cache = open_cache()

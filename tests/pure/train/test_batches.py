@@ -107,6 +107,20 @@ def test_torch_loaders_and_datasets(weight: oc.Tensor, inputs: Any) -> None:
     assert rows_of(train.batches(dataset, 4, inputs=keys, weight=weight)) == expected
 
 
+def test_torch_loaders_of_streams_have_no_known_length(weight: oc.Tensor, inputs: Any) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self) -> Iterator[Any]:
+            return iter(zip(torch.tensor(XS), torch.tensor(TS), strict=True))
+
+    loader = torch.utils.data.DataLoader(Stream(), batch_size=4)
+    data = train.batches(loader, inputs=dict(zip(inputs, (0, 1), strict=True)), weight=weight)
+    with pytest.raises(TypeError, match="number of batches of this source is not known"):
+        len(data)
+    assert rows_of(data) == [(x, t, 1.0) for x, t in zip(XS.tolist(), TS.tolist(), strict=True)]
+
+
 def test_memory_maps_are_read_by_row(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", XS)
     data = train.batches({"x": np.load(tmp_path / "x.npy", mmap_mode="r"), "t": TS}, 5, shuffle=1)
@@ -272,6 +286,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a loader with a size": (lambda: train.batches(Loader(), 4), oc.ArgumentError, "batches of its own size"),
     "a shuffled stream": (lambda: train.batches(samples, 4, shuffle=0), oc.ArgumentError, "cannot be shuffled"),
     "a number": (lambda: train.batches(3, 4), oc.ArgumentError, "a dataset, or batches, not 3"),
+    "an array without axes": (lambda: train.batches(np.array(3.0), 4), oc.ArgumentError, "without axes has no rows"),
+    "other data without axes": (
+        lambda: train.batches({X: XS}, 5).of(np.array(3.0)), oc.ArgumentError, "without axes has no rows"
+    ),
     "other partial batches": (lambda: train.batches({X: XS}, 5, partial="keep"), oc.ArgumentError, '"mask" or "drop"'),
     "negative prefetch": (lambda: train.batches({X: XS}, 5, prefetch=-1), oc.ArgumentError, "a number of batches"),
     "weights of other rows": (

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from itertools import groupby
+from operator import attrgetter
 
-from ocannl.base import plugins
+from ocannl.base import entry_points as installed
 from ocannl.base.config import DISCOVERY
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from ocannl.base.entry_points import UNKNOWN, EntryPoint
+from ocannl.base.plugins import single_line
 
 GROUP = "ocannl.backends"
 CORE = "ocannl-core"
@@ -25,20 +23,33 @@ DISTRIBUTIONS = {  # first-party backends and their distributions, which own the
     "llvm": "ocannl-backend-llvm",
     "triton": "ocannl-backend-triton",
 }
-UNKNOWN = "an unknown distribution"
 MAX_NAME = 64
 BACKEND_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A backend as declared by the metadata of its distribution. `defect` is a fault of the declaration itself."""
+    """A backend as declared by the metadata of its distribution."""
 
-    name: str
-    distribution: str
-    version: str
     entry: EntryPoint
-    defect: str | None = None
+
+    @property
+    def name(self) -> str:
+        return single_line(self.entry.name, MAX_NAME)
+
+    @property
+    def distribution(self) -> str:
+        return self.entry.distribution
+
+    @property
+    def version(self) -> str:
+        return self.entry.version
+
+    @property
+    def defect(self) -> str | None:
+        """A fault of the declaration itself."""
+        is_name = BACKEND_NAME.fullmatch(self.entry.name)
+        return None if is_name else "a name has up to 64 letters, digits and `_ . -`"
 
     @property
     def is_builtin(self) -> bool:
@@ -53,7 +64,7 @@ class Candidate:
         return "repair it" + ("" if self.distribution == UNKNOWN else f" or run: pip uninstall {self.distribution}")
 
     def __str__(self) -> str:
-        return f"{self.distribution} {self.version}".strip()
+        return self.entry.owner
 
 
 @cache
@@ -61,24 +72,22 @@ def core_version() -> str:
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        return plugins.identity(distribution(CORE))[1]
+        return installed.identity(distribution(CORE))[1]
     except PackageNotFoundError:
         return "(source)"
 
 
 def entry_points() -> list[EntryPoint]:
     """Returns the backend entry points of all installed distributions."""
-    return plugins.entry_points(GROUP)
+    return installed.entry_points(GROUP)
 
 
 def discover() -> dict[str, tuple[Candidate, ...]]:
     """Returns the candidates for each backend name, those of the distribution that owns the name first."""
-    from importlib.metadata import EntryPoint
-
-    entry = EntryPoint(REFERENCE, "ocannl.backend.reference.backend", GROUP)
-    candidates = [Candidate(REFERENCE, CORE, core_version(), entry), *_announced()]
+    entry = EntryPoint(GROUP, REFERENCE, "ocannl.backend.reference.backend", CORE, core_version())
+    candidates = [Candidate(entry), *map(Candidate, entry_points())]
     candidates.sort(key=lambda c: (c.name, not c.is_builtin, not c.is_first_party, c.distribution))
-    return {name: tuple(c for c in candidates if c.name == name) for name in dict.fromkeys(c.name for c in candidates)}
+    return {name: tuple(group) for name, group in groupby(candidates, key=attrgetter("name"))}
 
 
 def considered() -> dict[str, tuple[Candidate, ...]]:
@@ -89,12 +98,3 @@ def considered() -> dict[str, tuple[Candidate, ...]]:
         return candidates_by_name
     first_party = {name: tuple(c for c in group if c.is_first_party) for name, group in candidates_by_name.items()}
     return {name: candidates for name, candidates in first_party.items() if candidates}
-
-
-def _announced() -> Iterator[Candidate]:
-    for entry in entry_points():
-        with suppress(OSError, ValueError):  # uninstalled in the meantime
-            distribution, version = (UNKNOWN, "") if entry.dist is None else plugins.identity(entry.dist)
-            name = plugins.single_line(entry.name, MAX_NAME)
-            defect = None if BACKEND_NAME.fullmatch(entry.name) else "a name has up to 64 letters, digits and `_ . -`"
-            yield Candidate(name, distribution, version, entry, defect)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint
 
 from ocannl.backend.discovery import GROUP, Candidate
 from ocannl.backend.plugin_loader import describe, load_backend, probe
@@ -16,6 +15,7 @@ from ocannl.backend.sandbox import run_isolated
 from ocannl.backend.verdict import Verdict, failed, refused, verdict_from_tree
 from ocannl.backend.verdict_cache import open_verdict_cache
 from ocannl.base.config import is_isolated
+from ocannl.base.entry_points import EntryPoint
 from ocannl.base.errors import BackendError, BackendUnavailable
 from ocannl.base.forks import replace_after_fork
 from ocannl.base.log import logger
@@ -40,9 +40,8 @@ def verdicts(candidates: Iterable[Candidate]) -> dict[Candidate, Verdict]:
             except ChildProcessError as error:
                 _verdicts.update({candidate: _unchecked(candidate, error) for candidate in unchecked})
             else:
-                for candidate, verdict in checked.items():
-                    _verdicts[candidate] = verdict
-                    kept.store(candidate, verdict)
+                _verdicts.update(checked)
+                kept.store(checked)
         return {candidate: _verdicts[candidate] for candidate in requested}
 
 
@@ -80,7 +79,7 @@ def _unchecked(candidate: Candidate, error: ChildProcessError) -> Verdict:
 
 def examine(name: str, value: str, distribution: str, version: str) -> dict[str, object]:
     """The check in the isolated process; returns the fields of the verdict."""
-    return examine_unisolated(Candidate(name, distribution, version, EntryPoint(name, value, GROUP))).tree()
+    return examine_unisolated(Candidate(EntryPoint(GROUP, name, value, distribution, version))).tree()
 
 
 def examine_unisolated(candidate: Candidate) -> Verdict:

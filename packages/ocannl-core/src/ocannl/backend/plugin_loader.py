@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import fields, replace
-from importlib.metadata import EntryPoint
 from inspect import getattr_static
 from typing import Any, NoReturn
 
 import pluggy
 
 from ocannl.backend.api import API_MINOR, API_VERSION, OLDEST_API_VERSION, Backend, BackendInfo
-from ocannl.backend.discovery import CORE, UNKNOWN, Candidate, core_version
+from ocannl.backend.discovery import CORE, GROUP, Candidate, core_version
 from ocannl.backend.hookspecs import BackendHooks
+from ocannl.base.entry_points import EntryPoint
 from ocannl.base.errors import BackendApiMismatch, BackendImportError, BackendUnavailable
 from ocannl.base.forks import import_lock, replace_after_fork
 from ocannl.base.plugins import PROJECT, exception_summary, single_line
@@ -137,7 +137,7 @@ def origin(backend: object) -> Candidate:
     if id(backend) in _origins:
         return _origins[id(backend)][0]
     name = single_line(str(getattr(backend, "name", type(backend).__name__)))
-    return Candidate(name, UNKNOWN, "", EntryPoint(name, "", ""))
+    return Candidate(EntryPoint(GROUP, name, ""))
 
 
 # ------------------------------------------------------------------------------- code of other distributions

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,34 +47,20 @@ class Cache:
     generation: str
 
     def load(self, key: str) -> Record | None:
-        return self.load_all([key]).get(key)
-
-    def load_all(self, keys: Iterable[str]) -> dict[str, Record]:
-        """Returns the records that there are of these keys. The folder is checked once for all of them."""
-        loaded: dict[str, Record] = {}
         try:
-            with open_private_folder(self.root, self.kind) as records:
-                for key in keys:
-                    if (record := self._load(records, key)) is not None:
-                        loaded[key] = record
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            _warn("the cache of compiled code is not used", _reason(error))
-        return loaded
-
-    def _load(self, records: PrivateFolder, key: str) -> Record | None:
-        try:
-            with records.subfolder(key[:2]) as folder:
-                return self._load_from(folder, key)
+            with (
+                open_private_folder(self.root, self.kind) as records,
+                records.subfolder(key[:2]) as folder,
+            ):
+                return self._load(folder, key)
         except FileNotFoundError:
             return None
         except OSError as error:
             _warn("the cache of compiled code is not used", _reason(error))
             return None
 
-    def _load_from(self, folder: PrivateFolder, key: str) -> Record | None:
-        for name in sorted(name for name in folder.names() if name.startswith(f"{key}.")):
+    def _load(self, folder: PrivateFolder, key: str) -> Record | None:
+        for name in sorted(name for name in folder.names() if _name_key(name) == key):
             try:
                 record = read_verified(folder, name, key)
             except (OSError, ValueError, RecursionError) as error:
@@ -99,16 +84,24 @@ class Cache:
         try:
             with open_private_folder(self.root, self.kind, create=True) as records:
                 with records.subfolder(key[:2], create=True) as folder:
-                    self._evict(folder)
-                    folder.write(_name(key, content, self.generation), content)
+                    name = _name(key, content, self.generation)
+                    folder.write(name, content)
+                    self._evict(folder, name)
                 self._keep_below(limit_bytes, records, len(content))
         except OSError as error:
             _warn("compiled code could not be kept", _reason(error))
 
-    def _evict(self, folder: PrivateFolder) -> None:
-        """Removes abandoned temporary files, and records until there is a place for one."""
-        records = [(self._rank(name, status), name) for name, status in _swept(folder)]
-        for _, name in sorted(records)[: max(0, len(records) - RECORDS_PER_FOLDER + 1)]:
+    def _evict(self, folder: PrivateFolder, stored: str) -> None:
+        """Removes abandoned temporary files, the records that `stored` replaces, and those for which there is no place
+        beside it."""
+        records = sorted(
+            (_name_key(name) == _name_key(stored), self._rank(name, status), name)
+            for name, status in _swept(folder)
+            if name != stored
+        )
+        replaced = [name for has_same_key, _, name in records if has_same_key]
+        surplus = [name for *_, name in records[: max(0, len(records) - len(replaced) - RECORDS_PER_FOLDER + 1)]]
+        for name in replaced + surplus:
             with suppress(OSError):
                 folder.remove(name)
 
@@ -175,6 +168,10 @@ def read_verified(folder: PrivateFolder, name: str, key: str) -> Record:
 def _name(key: str, content: bytes, generation: str) -> str:
     digest = f"{key}.{hashlib.sha256(content).hexdigest()}"
     return f"{digest}.{generation}" if generation else digest
+
+
+def _name_key(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _generation(name: str) -> str:

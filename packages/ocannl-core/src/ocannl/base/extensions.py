@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ocannl.base import plugins
+from ocannl.base.entry_points import entry_points
 from ocannl.base.errors import PluginError, UnknownName
+from ocannl.base.plugins import exception_summary
 
 GROUP = "ocannl.extensions"
 COMMANDS = "ocannl.commands"
@@ -29,7 +30,7 @@ def load(name: str) -> Any | None:
 
     Raises: UnknownName for an extension of this project that is not installed, PluginError when its import fails.
     """
-    entry = next((entry for entry in plugins.entry_points(GROUP) if entry.name == name), None)
+    entry = next((entry for entry in entry_points(GROUP) if entry.name == name), None)
     if entry is None:
         if name in DISTRIBUTIONS:
             raise UnknownName(f"`oc.{name}` is not installed; run: pip install {DISTRIBUTIONS[name]}")
@@ -37,5 +38,5 @@ def load(name: str) -> Any | None:
     try:
         return entry.load()
     except Exception as error:  # of the code of another distribution
-        summary = plugins.exception_summary(error)
+        summary = exception_summary(error)
         raise PluginError(f"the import of `oc.{name}` ({entry.value}) failed: {summary}") from error

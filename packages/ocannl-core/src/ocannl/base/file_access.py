@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -121,3 +122,16 @@ def _is_private_group(uid: int, gid: int) -> bool:
     except KeyError:
         return False
     return group.gr_name == user.pw_name and user.pw_gid == gid and set(group.gr_mem) <= {user.pw_name}
+
+
+def file_states(paths: Iterable[str]) -> list[tuple[str, int, int, int]]:
+    """Returns paths in their order, each with modification time in ns, size and inode: 0 for what does not exist."""
+    states = []
+    for path in paths:
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):
+            states.append((path, 0, 0, 0))
+        else:
+            states.append((path, status.st_mtime_ns, status.st_size, status.st_ino))
+    return states

@@ -11,8 +11,10 @@ import typer
 from rich.console import Console
 
 from ocannl.backend.discovery import core_version
-from ocannl.base import extensions, log, plugins
+from ocannl.base import extensions, log
+from ocannl.base.entry_points import entry_points
 from ocannl.base.errors import OcannlError
+from ocannl.base.plugins import exception_summary
 
 _log = log.logger("cli.app")
 
@@ -32,11 +34,11 @@ def build() -> typer.Typer:
         module = f"ocannl.cli.{name}"
         if importlib.util.find_spec(module) is not None:
             importlib.import_module(module).register(app)
-    for entry in plugins.entry_points(extensions.COMMANDS):
+    for entry in entry_points(extensions.COMMANDS):
         try:
             entry.load()(app)
         except Exception as error:  # of the code of another distribution, whose failure leaves the commands of the core
-            _log.warning("the command `%s` is left out: %s", entry.name, plugins.exception_summary(error))
+            _log.warning("the command `%s` is left out: %s", entry.name, exception_summary(error))
     return app
 
 

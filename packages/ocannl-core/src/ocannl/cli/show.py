@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ocannl.base import extensions, plugins
+from ocannl.base import extensions
+from ocannl.base.entry_points import entry_points
 from ocannl.base.errors import ArgumentError
 from ocannl.cli import table
 from ocannl.cli.imported_function import imported_function
@@ -52,7 +53,7 @@ def command(
 def _outputs(model: str, sizes: Sequence[str]) -> Any:
     """The outputs of a function's model, or of the model in a file. Raises: ArgumentError."""
     suffix = Path(model).suffix.removeprefix(".")
-    readers = {entry.name: entry for entry in plugins.entry_points(extensions.READERS)}
+    readers = {entry.name: entry for entry in entry_points(extensions.READERS)}
     if suffix in readers:
         return readers[suffix].load()(model, dict(map(_size, sizes)))
     if suffix in extensions.DISTRIBUTIONS and ":" not in model:

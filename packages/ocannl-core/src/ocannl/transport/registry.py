@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from importlib.metadata import EntryPoint
+from dataclasses import fields
 from typing import Any, NoReturn
 
 import pluggy
 
-from ocannl.base import plugins
+from ocannl.base.entry_points import EntryPoint, entry_points
 from ocannl.base.errors import (
     DuplicateTransport,
     TransportApiMismatch,
@@ -40,27 +39,10 @@ _MEMBERS = ("name", "rank", "size", "hosts", "window", "fence", "sender", "recei
 _TEXTS = {"name": str, "api_version": int, "description": str}
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledTransport:
-    """A transport as declared by the metadata of its distribution."""
-
-    name: str
-    distribution: str
-    version: str
-    entry: EntryPoint
-
-    def __str__(self) -> str:
-        return f"{self.distribution} {self.version}".strip()
-
-
-def installed_transports() -> list[InstalledTransport]:
+def installed_transports() -> list[EntryPoint]:
     """Returns the transports of all installed distributions, sorted by name."""
-    builtin = EntryPoint(single_process.NAME, single_process.__name__, GROUP)
-    transports = [InstalledTransport(builtin.name, CORE, "", builtin)]
-    for entry in plugins.entry_points(GROUP):
-        distribution, version = ("an unknown distribution", "") if entry.dist is None else plugins.identity(entry.dist)
-        transports.append(InstalledTransport(single_line(entry.name, 64), distribution, version, entry))
-    return sorted(transports, key=lambda transport: (transport.name, transport.distribution))
+    builtin = EntryPoint(GROUP, single_process.NAME, single_process.__name__, CORE)
+    return sorted([builtin, *entry_points(GROUP)], key=lambda transport: (transport.name, transport.distribution))
 
 
 def connect(name: str) -> Transport:
@@ -76,7 +58,7 @@ def connect(name: str) -> Transport:
             reason = _guarded(plugin, info.probe, "its probe")
             if reason is not None:
                 raise TransportUnavailable(
-                    f"transport `{name}` of {plugin} does not work here: {single_line(str(reason))}"
+                    f"transport `{name}` of {plugin.owner} does not work here: {single_line(str(reason))}"
                 )
             transport: Any = _guarded(plugin, info.connect, "connecting")
     except TimeLimitReached:
@@ -89,11 +71,11 @@ def connect(name: str) -> Transport:
     return transport  # type: ignore[no-any-return]
 
 
-def _installed(name: str) -> InstalledTransport:
+def _installed(name: str) -> EntryPoint:
     installed = installed_transports()
     plugins_of_name = [transport for transport in installed if transport.name == name]
     if len(plugins_of_name) > 1:
-        listed = " and ".join(map(str, plugins_of_name))
+        listed = " and ".join(plugin.owner for plugin in plugins_of_name)
         raise DuplicateTransport(f"transport `{name}` is provided by {listed}; uninstall one of the two")
     if plugins_of_name:
         return plugins_of_name[0]
@@ -105,18 +87,18 @@ def _installed(name: str) -> InstalledTransport:
     raise UnknownTransport(f"there is no transport {name!r:.80}; {hint}installed: {', '.join(names)}")
 
 
-def _describe(plugin: InstalledTransport) -> TransportInfo:
+def _describe(plugin: EntryPoint) -> TransportInfo:
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(TransportHooks)
-    action = f"importing `{plugin.entry.value}`"
+    action = f"importing `{plugin.value}`"
 
     def register() -> bool:
-        manager.register(plugin.entry.load(), plugin.name)
+        manager.register(plugin.load(), plugin.name)
         manager.check_pending()
         return bool(manager.hook.ocannl_transport.get_hookimpls())
 
     if not _guarded(plugin, register, action):
-        _raise_broken(plugin, f"`{plugin.entry.value}` implements no hook `ocannl_transport`")
+        _raise_broken(plugin, f"`{plugin.value}` implements no hook `ocannl_transport`")
     info = _guarded(plugin, lambda: manager.hook.ocannl_transport(api_version=API_VERSION), action)
     if not isinstance(info, TransportInfo):
         _raise_broken(plugin, f"its hook `ocannl_transport` gives {type(info).__name__}, not TransportInfo")
@@ -127,29 +109,29 @@ def _describe(plugin: InstalledTransport) -> TransportInfo:
     if info.api_version != API_VERSION:
         outdated = CORE if info.api_version > API_VERSION else plugin.distribution
         raise TransportApiMismatch(
-            f"transport `{plugin.name}` of {plugin} is built for version {info.api_version} of the plugin interface,"
-            f" {CORE} for version {API_VERSION}; run: pip install --upgrade {outdated}"
+            f"transport `{plugin.name}` of {plugin.owner} is built for version {info.api_version} of the plugin"
+            f" interface, {CORE} for version {API_VERSION}; run: pip install --upgrade {outdated}"
         )
     if info.name != plugin.name:
         _raise_broken(plugin, f"it calls itself `{info.name}`")
     return info
 
 
-def _guarded(plugin: InstalledTransport, call: Callable[[], object], action: str) -> Any:
+def _guarded(plugin: EntryPoint, call: Callable[[], object], action: str) -> Any:
     """Calls the code of a plugin; whatever it raises becomes an error that names the distribution."""
     try:
         return call()
     except (KeyboardInterrupt, TimeLimitReached):
         raise
     except TransportError as error:
-        text = f"transport `{plugin.name}` of {plugin} does not work here: {single_line(str(error))}"
+        text = f"transport `{plugin.name}` of {plugin.owner} does not work here: {single_line(str(error))}"
         raise TransportUnavailable(text) from error
     except BaseException as cause:  # another distribution may even exit
         _raise_broken(plugin, f"{action} failed with {exception_summary(cause)}", cause)
 
 
-def _raise_broken(plugin: InstalledTransport, problem: str, cause: BaseException | None = None) -> NoReturn:
+def _raise_broken(plugin: EntryPoint, problem: str, cause: BaseException | None = None) -> NoReturn:
     remedy = f"repair it or run: pip uninstall {plugin.distribution}"
     raise TransportImportError(
-        f"transport `{plugin.name}` of {plugin} is broken: {single_line(problem)}; {remedy}"
+        f"transport `{plugin.name}` of {plugin.owner} is broken: {single_line(problem)}; {remedy}"
     ) from cause

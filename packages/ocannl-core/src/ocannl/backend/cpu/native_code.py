@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from importlib import metadata
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
@@ -34,6 +33,8 @@ MAGIC = b"ocannl-native 1 "
 def backend_version(distribution: str, file: str) -> str:
     """Returns the version of a backend's distribution, with a hash of the sources of its package (which contains
     `file`) and of `ocannl.codegen`, so that every change of the code generator changes the version."""
+    from importlib import metadata  # its import takes longer than all else here
+
     digest = hashlib.sha256()
     for module in (file, codegen.__file__):
         for source in sorted(Path(module).parent.rglob("*.py")):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
+from itertools import groupby
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
 import pluggy
 
-from ocannl.base import plugins
+from ocannl.base.entry_points import EntryPoint, entry_points
 from ocannl.base.errors import PluginError
 from ocannl.base.plugins import PROJECT, exception_summary
 from ocannl.lang.declare.declaration import Declaration
@@ -18,19 +19,15 @@ from ocannl.lang.declare.use import unused_names
 
 def entry_points_by_name() -> dict[str, tuple[EntryPoint, ...]]:
     """The entry points of operations, grouped by name."""
-    entries = sorted(plugins.entry_points(GROUP), key=lambda e: (e.name, distribution_of(e)))
-    return {name: tuple(e for e in entries if e.name == name) for name in dict.fromkeys(e.name for e in entries)}
-
-
-def distribution_of(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "an unknown distribution"
+    entries = sorted(entry_points(GROUP), key=lambda e: (e.name, e.owner))
+    return {name: tuple(group) for name, group in groupby(entries, key=attrgetter("name"))}
 
 
 def load(entries: tuple[EntryPoint, ...]) -> Any:
     """Imports the operation, or the namespace of operations, of an entry point. Raises: PluginError."""
     entry, *duplicates = entries
     if duplicates:
-        owners = " and ".join(map(distribution_of, entries))
+        owners = " and ".join(entry.owner for entry in entries)
         raise PluginError(f"operations `{entry.name}` are provided by {owners}; uninstall one of them")
     try:
         operations = {call.declaration.title: call for call in _declared(entry)}
@@ -69,6 +66,5 @@ def _declared(entry: EntryPoint) -> list[Any]:
 
 
 def _broken_package(entry: EntryPoint, problem: str) -> PluginError:
-    remove = f" or run: pip uninstall {entry.dist.name}" if entry.dist is not None else ""
-    operations = f"operations `{entry.name}` of {distribution_of(entry)}"
-    return PluginError(f"{operations} are broken: {problem}; repair it{remove}")
+    operations = f"operations `{entry.name}` of {entry.owner}"
+    return PluginError(f"{operations} are broken: {problem}; repair it or run: pip uninstall {entry.distribution}")

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ocannl.base import plugins
+from ocannl.base.entry_points import entry_points
 from ocannl.base.errors import PluginError
+from ocannl.base.plugins import exception_summary
 from ocannl.lang.declare import stubs
 from ocannl.lang.declare.catalogue import OperationRow
-from ocannl.lang.declare.installed_operations import distribution_of
 from ocannl.lang.declare.operations_json import operations_json
 from ocannl.lang.declare.peer_names import peers
 from ocannl.lang.declare.reference_page import reference
@@ -40,17 +40,17 @@ def generator(name: str) -> Generator:
     """The generator of a name, imported from its package if it is not built in. Raises: PluginError."""
     if name in GENERATORS:
         return GENERATORS[name]
-    installed = {entry.name: entry for entry in plugins.entry_points(GROUP)}
+    installed = {entry.name: entry for entry in entry_points(GROUP)}
     if name not in installed:
         raise PluginError(f"unknown generator `{name}`; there are {', '.join([*GENERATORS, *sorted(installed)])}")
     entry = installed[name]
     try:
         loaded: Any = entry.load()
     except Exception as cause:  # the code of another distribution is executed
-        problem = f"cannot be imported: {plugins.exception_summary(cause)}"
-        raise PluginError(f"generator `{name}` of {distribution_of(entry)} {problem}") from cause
+        problem = f"cannot be imported: {exception_summary(cause)}"
+        raise PluginError(f"generator `{name}` of {entry.owner} {problem}") from cause
     if not callable(loaded):
         problem = f"is {loaded!r}, not a function from rows to text"
-        raise PluginError(f"generator `{name}` of {distribution_of(entry)} {problem}")
+        raise PluginError(f"generator `{name}` of {entry.owner} {problem}")
     function: Generator = loaded
     return function
