@@ -30,6 +30,8 @@ WORKS = {
     "oc.dropout(x, 0.5, key='d')": (2, 3), "round(x)": (2, 3),
     "oc.conv2d(img, oc.param(o=[3, 3, 1, 2]), padding=1)": (4, 4, 2),
     "oc.conv2d(img, oc.param(o=[3, 3, 1, 2]), padding=[1, 1])": (4, 4, 2),
+    # functions of NumPy
+    "np.add(x, 1)": (2, 3), "np.maximum(x, 0)": (2, 3), "np.exp(x)": (2, 3), "np.arctan(w)": (3,),
 }  # fmt: skip
 
 ANSWERED: dict[str, str] = {
@@ -130,6 +132,17 @@ ANSWERED: dict[str, str] = {
     "exec('x.dims = (6,)')": "output=", "exec('x.value = a')": "ctx[t] = array", "exec('x.T = 3')": "computed",
     "exec('x.dtype = float')": "astype", "exec('net.params = {}')": "ctx[p]",
     "ctx(x)": "eval(ctx)", "ctx(net, x)": "eval(ctx)", "ctx.compile(opt)['loss']": "ctx[t]",
+    "exec('oc.seed = 1')": "oc.settings(seed=1)", "exec('oc.backend = \"c\"')": "OCANNL_BACKEND",
+    "exec('oc.foo = 1')": "no attribute", "exec('ctx.seed = 1')": "ctx.init(t, seed=1)",
+    "exec('ctx.threads = 4')": "threads=2", "exec('plateau.lr = 1')": "plateau.rate", "exec('average.foo = 1')": "foo",
+    "exec('oc.compile(net).foo = 1')": "foo", "exec('train.EarlyStopping().foo = 1')": "foo",
+    "oc.compile(net)(foo=1)": "compiled_function has no argument",
+    "oc.leaky_relu(x, slope='a')": "is a number, not 'a'",
+    "oc.sigmoid_focal_loss(x, 1, alpha='a')": "`alpha` of oc.sigmoid_focal_loss is a number or None",
+    # comparisons that would be False
+    "x.shape == (2, 3)": "t.dims == (2, 3)", "[2, 3] != x.shape": "t.dims == (2, 3)",
+    "x.shape == '2,3'": "str(t.shape)",
+    "x.shape.output == (2, 3)": "axis.size == 2", "x.shape.output[0] != 3": "axis.size == 3",
     # tuples and names as arguments
     "oc.param('w', (3, 4))": "output=[3, 4]", "oc.param((3, 4))": "output=[3, 4]", "oc.param('w', (3,))": "output=[3]",
     "oc.param('w', (3, 4), dtype='float64')": "output=[3, 4]", "oc.param('w', shape=(3, 4))": "output=[3, 4]",
@@ -217,7 +230,8 @@ ANSWERED: dict[str, str] = {
     "average.shadow": "averages", "average.apply()": "swapped(ctx)", "scale.scale(loss)": "scale.step(",
     "plateau.get_last_lr()": "plateau.rate",
     # functions of NumPy, data types as functions, deletions, and operations that a class does not have
-    "np.exp(x)": "oc.exp(", "np.arctan(x)": "oc.atan", "np.add(x, x)": "oc.add(", "np.frexp(x)": "x.numpy()",
+    "np.frexp(x)": "x.numpy()", "np.floor_divide(x, 2)": "oc.floor(x / y)", "np.fmax(x, 0)": "oc.maximum",
+    "np.add(x, 1, where=False)": "oc.add(",
     "np.add.reduce(x)": "x.numpy()", "np.multiply(a, 2, out=x)": "a + x", "exec('a += x')": "a + x",
     "oc.float32(3)": "dtype=oc.float32", "oc.float32.itemsize": "nbytes", "x.dtype.is_floating_point": "is_float",
     "exec('del x.label')": "with_label", "exec('del x.T')": "computed", "exec('del x.reshape')": "einsum",
@@ -281,8 +295,11 @@ def test_symbols_equal_no_number_of_numpy():
 
 
 def test_settings_that_are_never_entered_warn():
-    for statement in ("oc.settings(seed=1)", "oc.use_backend('numpy')", "oc.use_precision('float16')"):
-        with pytest.warns(RuntimeWarning, match="has no effect by itself: write `with ") as caught:
+    for statement, variable in {
+        "oc.settings(seed=1)": "SEED", "oc.use_backend('numpy')": "BACKEND", "oc.use_precision('float16')": "PRECISION",
+    }.items():  # fmt: skip
+        message = f"{statement} has no effect by itself: write `with {statement}:`, or set OCANNL_{variable}"
+        with pytest.warns(RuntimeWarning, match=f"^{re.escape(message)}$") as caught:
             exec(statement, {"oc": oc})
         assert caught[0].filename == "<string>"
 
@@ -394,7 +411,8 @@ def test_traceback_of_an_answer_ends_at_the_users_frame():
     for call in (
         lambda: oc.param("w", ouput=[3]), lambda: scope()["x"].item(), lambda: train.adam({}, lr=1),
         lambda: oc.zerros(3), lambda: nn.Linear, lambda: train.SGD, lambda: scope()["x"].shape.batches,
-        lambda: oc.Context("numpy").backward(),
+        lambda: oc.Context("numpy").backward(), lambda: setattr(oc, "seed", 1),
+        lambda: setattr(oc.Context("numpy"), "seed", 1), lambda: scope()["x"].shape == (2, 3),
     ):  # fmt: skip
         with pytest.raises(oc.CodeError) as caught:
             call()

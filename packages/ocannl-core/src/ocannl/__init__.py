@@ -9,11 +9,14 @@ chosen by name. Names that not everyone needs (`nn`, `train`, `testing`) are imp
 from __future__ import annotations
 
 import importlib
+import sys as _sys
 from inspect import isfunction as _isfunction
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from ocannl.backend.registry import backends as backends
+from ocannl.base import config as _config
 from ocannl.base import errors as _errors
 from ocannl.base import extensions as _extensions
 from ocannl.base import spelling as _spelling
@@ -97,3 +100,18 @@ __all__ = sorted([*_OWN, *_ERRORS, *_lang.__all__, *_types.__all__, *_LAZY])
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+class _Package(_ModuleType):
+    """The module, whose only new attributes are submodules: settings are not assigned."""
+
+    @_public
+    def __setattr__(self, name: str, value: object) -> None:
+        is_replaced = name in __all__ or (name in vars(self) and not isinstance(vars(self)[name], _ModuleType))
+        if not (is_replaced or name.startswith("_") or isinstance(value, _ModuleType)):
+            answers = {**_spelling.MODULE, **_config.assignments(value)}
+            raise _spelling.unknown_name("ocannl", name, __dir__, answers)
+        super().__setattr__(name, value)
+
+
+_sys.modules[__name__].__class__ = _Package

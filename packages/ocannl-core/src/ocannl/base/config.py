@@ -239,8 +239,8 @@ _overrides: ContextVar[Mapping[str, object]] = ContextVar("ocannl_settings", def
 class Overrides(ContextDecorator, AbstractContextManager[None]):
     """Overrides settings inside `with`, or in calls of a decorated function; warns if it is used for neither."""
 
-    def __init__(self, values: dict[str, object], is_used: bool = False) -> None:
-        self._values, self._is_used = values, is_used
+    def __init__(self, values: dict[str, object], call: str, is_used: bool = False) -> None:
+        self._values, self._call, self._is_used = values, call, is_used
         self._tokens: list[Token[Mapping[str, object]]] = []
 
     def __enter__(self) -> None:
@@ -256,28 +256,42 @@ class Overrides(ContextDecorator, AbstractContextManager[None]):
         return super().__call__(function)
 
     def _recreate_cm(self) -> Overrides:  # one for each call of a decorated function, which threads may share
-        return Overrides(self._values, is_used=True)
+        return Overrides(self._values, self._call, is_used=True)
 
     def __del__(self) -> None:
         if not self._is_used:
-            call = f"oc.settings({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
-            message = f"{call} has no effect by itself: write `with {call}:`, or set the variables {PREFIX}..."
+            variables = [_BY_NAME[name].variable for name, value in self._values.items() if value is not None]
+            where = ", ".join(variables) or f"{PREFIX}..."
+            message = f"{self._call} has no effect by itself: write `with {self._call}:`, or set {where}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def settings(**values: object) -> AbstractContextManager[None]:
     """Context manager that overrides settings; None removes an outer override."""
+    return overrides(values, f"oc.settings({', '.join(f'{name}={value!r}' for name, value in values.items())})")
+
+
+def overrides(values: dict[str, object], call: str) -> AbstractContextManager[None]:
+    """`settings` for a function that users call otherwise, as in the text of its `call`."""
     for name, value in values.items():
         if name not in _BY_NAME:
             raise unknown_setting(name, "context manager", _BY_NAME)
         if value is not None:
             _BY_NAME[name].parse(value, "context manager")
-    return Overrides(values)
+    return Overrides(values, call)
 
 
 def use_backend(name: str) -> AbstractContextManager[None]:
     """Context manager that sets the default backend of contexts."""
-    return settings(backend=name)
+    return overrides({"backend": name}, f"oc.use_backend({name!r})")
+
+
+def assignments(value: object) -> dict[str, str]:
+    """What to write instead of the assignment of a value to an attribute of the module that is named as a setting."""
+    return {
+        name: f"write `with oc.settings({name}={value!r}):`, or set {setting.variable}"
+        for name, setting in _BY_NAME.items()
+    }
 
 
 def project_file() -> SettingsFile | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
 from ocannl.base.errors import ArgumentError, UnknownName
@@ -40,7 +42,7 @@ _OPERATORS = {
     "power": "**",
     "remainder": "%", "matmul": "@", "mm": "@", "bmm": "@",
 }  # fmt: skip
-_FUNCTIONS = {
+FUNCTIONS = {
     "clamp": "clip", "power": "pow", "multiply": "mul", "subtract": "sub", "divide": "div", "negative": "neg",
     "logical_and": "and_", "logical_or": "or_", "logical_not": "not_", "equal": "eq", "not_equal": "ne",
     "greater": "gt", "less": "lt", "greater_equal": "ge", "less_equal": "le", "absolute": "abs", "rsqrt": "recip_sqrt",
@@ -57,7 +59,7 @@ _FUNCTIONS = {
     "as_tensor": "tensor", "from_numpy": "tensor", "from_dlpack": "tensor", "constant": "tensor", "Parameter": "param",
     "Variable": "param", "rand": "uniform", "randn": "normal", "diagflat": "diag",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh",
-    "arctanh": "atanh", "rad2deg": "degrees", "deg2rad": "radians", "logsigmoid": "log_sigmoid",
+    "arctanh": "atanh", "fabs": "abs", "rad2deg": "degrees", "deg2rad": "radians", "logsigmoid": "log_sigmoid",
     "hardtanh": "hard_tanh", "hardsigmoid": "hard_sigmoid", "hardswish": "hard_swish", "gammaln": "lgamma",
     "psi": "digamma", "soft_sign": "softsign", "xor": "logical_xor",
 }  # fmt: skip
@@ -66,7 +68,7 @@ _NOT_PROVIDED = "it is not provided; oc.defop declares operations, and oc.init c
 TENSOR: Names = {
     **_SPECS,
     **{name: f"write x {sign} y" for name, sign in _OPERATORS.items()},
-    **{name: f"write oc.{function}(...)" for name, function in _FUNCTIONS.items()},
+    **{name: f"write oc.{function}(...)" for name, function in FUNCTIONS.items()},
     **{name: f"write t.astype(oc.{dtype})" for name, dtype in _DTYPES.items()},
     **rows("repeat tile split chunk roll flip rot90 pad unfold fold", "write oc.{}(x, ...)"),
     **rows("repeat_interleave", "write oc.repeat(x, times, spec)"),
@@ -121,7 +123,7 @@ TENSOR: Names = {
 _SHAPES_FROM_USE = "; a shape that is not given is inferred from use"
 MODULE: Names = {
     **_SPECS,
-    **{name: f"write oc.{function}" for name, function in _FUNCTIONS.items()},
+    **{name: f"write oc.{function}" for name, function in FUNCTIONS.items()},
     **{name: f"write oc.{dtype}" for name, dtype in _DTYPES.items() if name != dtype},
     **rows("zeros zeros_like empty empty_like", "write oc.full(0.0, output=[3])" + _SHAPES_FROM_USE),
     **rows("ones ones_like", "write oc.full(1.0, output=[3])" + _SHAPES_FROM_USE),
@@ -203,7 +205,12 @@ MODULE: Names = {
     **rows("stop_grad", "write oc.stop_gradient(x)"), "is_tensor": "write isinstance(x, oc.Tensor)",
     **rows("save_model save_weights", "write oc.save(path, ctx, net)"),
     **rows("load_model safetensors", "write oc.load(path, ctx, net), or oc.load_weights(path, net)"),
-    "remainder": "write oc.mod, or x % y", "fit": "write train.fit, after `from ocannl import train`",
+    "remainder": "write oc.mod, or x % y",
+    "floor_divide": "write oc.floor(x / y)", "divmod": "write oc.floor(x / y) and x % y",
+    **rows("fmax fmin", "write oc.maximum or oc.minimum, which are NaN where an operand is"),
+    **rows("invert bitwise_not", "write oc.not_(x), or oc.bitwise_xor(x, -1) for the bits of integers"),
+    "float_power": "write x.astype(oc.float64) ** y", "modf": "write x - oc.trunc(x) and oc.trunc(x)",
+    **rows("conjugate conj", "cells are real numbers"), "fit": "write train.fit, after `from ocannl import train`",
     **rows("pi e inf nan", "write math.{}"), "newaxis": 'write oc.einsum("...|a => ...|a,0", x)',
     **rows("inv svd qr cholesky solve det slogdet pinv eigh lstsq matrix_power", "write oc.linalg.{}"),
     "Input": "write oc.placeholder(output=[3])", "config": "write `with oc.settings(...):`",
@@ -220,6 +227,8 @@ MODULE: Names = {
 }  # fmt: skip
 
 CONTEXT: Names = {
+    **rows("seed manual_seed", "write ctx.init(t, seed=1), or `with oc.settings(seed=1):`"),
+    **rows("precision dtype", "write `with oc.use_precision(...)`, or dtype= of a tensor"),
     **rows("to cuda cpu", 'a context is made for a device: oc.Context("llvm", device=0)'),
     **rows("sync wait block_until_ready flush", "write ctx.synchronize()"),
     **rows("execute eval call forward", "write ctx.run(t.forward)"),
@@ -280,6 +289,7 @@ READ_ONLY: Names = {
     "dtype": "write t.astype(oc.float64), or dtype= where the tensor is built",
     **rows("shape dims", _GIVEN_SHAPE.replace("{}", "...|a,b => ...|(a b)")),
     "params": "the parameters are those of the expression; write ctx[p] = array for the value of a parameter",
+    **rows("threads backend device", 'a context is made with it: oc.Context("llvm", threads=2, device=0)'),
 }
 """What to write instead of an assignment to an attribute."""
 
@@ -333,6 +343,29 @@ def with_answers(answers: Names) -> Callable[[type[T]], type[T]]:
             return [name for name in object.__dir__(self) if name not in answers]
 
         kind.__dir__ = names  # type: ignore[method-assign]
+        return kind if "__slots__" in vars(kind) else sealed(answers)(kind)
+
+    return decorate
+
+
+def sealed(answers: Names = MappingProxyType({})) -> Callable[[type[T]], type[T]]:
+    """Decorator of a class whose instances get no new attributes from outside, where they would have no effect."""
+
+    def decorate(kind: type[T]) -> type[T]:
+        def assign(self: object, name: str, value: object) -> None:
+            caller = str(sys._getframe(1).f_globals.get("__name__")).partition(".")[0]
+            if caller != "ocannl" and type(self) is kind and not name.startswith("_"):
+                try:
+                    if not hasattr(self, name):
+                        raise missing(self, name, answers)
+                    if name in READ_ONLY:
+                        _refusal(kind, name, "assigned")(self)
+                except AttributeError as error:
+                    error.__traceback__ = None  # the frames of the user are added when it is raised again
+                    raise
+            object.__setattr__(self, name, value)
+
+        kind.__setattr__ = assign  # type: ignore[method-assign]
         return kind
 
     return decorate
@@ -357,7 +390,7 @@ def missing(owner: object, name: str, answers: Names) -> AttributeError:
     kind = type(owner)
     if name.startswith("_") or (name in vars(kind) and name not in answers):
         return AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
-    return unknown_name(f"a {kind.__name__}", name, lambda: dir(kind), answers)
+    return unknown_name(f"a{'n' * (kind.__name__[0] in 'AEIO')} {kind.__name__}", name, lambda: dir(kind), answers)
 
 
 def unknown_name(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Collection
@@ -139,10 +140,10 @@ def _size_problem(error: Exception) -> str:
 
 
 def title_of(function: Callable[..., Any]) -> str:
-    """How a function is called: `oc.relu`, `nn.linear`, `Tensor.astype`; `routine` for `Routine.__call__`."""
+    """How a function is called: `oc.relu`, `nn.linear`, `Tensor.astype`; `block` for `Block.__call__`."""
     name = getattr(function, "__qualname__", repr(function)).rpartition("<locals>.")[2]
     if name.endswith(".__call__"):
-        return name.removesuffix(".__call__").lower()
+        return re.sub("(?<=[a-z])(?=[A-Z])", "_", name.removesuffix(".__call__")).lower()
     if "." in name:
         return name.removesuffix(".__init__")
     module = str(getattr(function, "__module__", ""))

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from ocannl.base import html_text, spelling
 from ocannl.base.errors import ArgumentError
-from ocannl.base.traceback_filtering import public_class
+from ocannl.base.traceback_filtering import public, public_class
 from ocannl.infer.shape import Axis, Shape
 from ocannl.infer.size_provenance import Reasons
 
@@ -70,10 +70,14 @@ class TensorShape:
         """Returns a printable explanation of all sizes."""
         return self._cells.explain()
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TensorShape):
+    @public
+    def __eq__(self, value: object) -> bool:
+        if isinstance(value, list | tuple | str):
+            written = f"str(t.shape) == {value!r}" if isinstance(value, str) else f"t.dims == {tuple(value)}"
+            raise ArgumentError(f"a shape has three rows of axes: write {written[:100]}")
+        if not isinstance(value, TensorShape):
             return NotImplemented
-        return self._rows() == other._rows()
+        return self._rows() == value._rows()
 
     def __hash__(self) -> int:
         return hash(self._rows())

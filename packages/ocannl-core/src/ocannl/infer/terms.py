@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from numbers import Integral
 from typing import NamedTuple, Protocol, TypeVar
 
+from ocannl.base.errors import ArgumentError
 from ocannl.infer.spec import KINDS, Kind
 from ocannl.infer.tensor_description import Provenance
 
@@ -106,6 +108,17 @@ class Axis(NamedTuple):
 
     size: int
     unit: str | None
+
+    def __eq__(self, value: object) -> bool:
+        if isinstance(value, Integral):
+            raise ArgumentError(f"an axis has a size and a unit: write axis.size == {value}")
+        return tuple.__eq__(self, value)
+
+    def __ne__(self, value: object) -> bool:
+        return not self == value
+
+    def __hash__(self) -> int:
+        return tuple.__hash__(self)
 
 
 class DimVar:

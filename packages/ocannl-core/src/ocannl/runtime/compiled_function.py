@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.base.errors import CodeError, ShapeError
+from ocannl.base.spelling import sealed
 from ocannl.base.traceback_filtering import checked, public_class
 from ocannl.lang.api import Block, Tensor, forward, no_grad, placeholder, training
 from ocannl.lang.core import nested
@@ -86,6 +87,7 @@ class _Compiled:
 
 
 @public_class()
+@sealed()
 class CompiledFunction:
     """A model as a function from arrays to arrays, the result of `oc.compile`."""
 

@@ -51,6 +51,7 @@ _log = log.logger("runtime.context")
 
 
 @public_class()
+@spelling.sealed(spelling.CONTEXT)
 class Context:
     """Owns buffers on one device of one backend; routines compiled in it share them."""
 

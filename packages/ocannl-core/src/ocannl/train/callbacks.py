@@ -15,6 +15,7 @@ from typing import Any, Literal, TextIO
 import numpy as np
 
 from ocannl.base.errors import ArgumentError, CodeError
+from ocannl.base.spelling import sealed
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.precision import float64
 from ocannl.lang.blocks import Block
@@ -55,6 +56,7 @@ Callback = Callable[[EpochResult], object]
 
 
 @public_class()
+@sealed()
 class EarlyStopping:
     """Ends the training when a metric has not improved for `patience` epochs.
 
@@ -119,6 +121,7 @@ class EarlyStopping:
 
 
 @public_class()
+@sealed()
 class CsvLog:
     """Writes the numbers of each epoch to a file of comma-separated values, with a header."""
 
@@ -140,6 +143,7 @@ class CsvLog:
 
 
 @public_class()
+@sealed()
 class JsonLog:
     """Writes the metrics of each epoch to a file, as an object of JSON in a line; arrays are lists."""
 
@@ -156,6 +160,7 @@ class JsonLog:
 
 
 @public_class()
+@sealed()
 class TensorBoardLog:
     """Writes the losses of steps and the numbers of epochs to a folder for TensorBoard, by tensorboardX."""
 

@@ -18,6 +18,7 @@ from os import PathLike
 import numpy as np
 
 from ocannl.base.errors import ArgumentError, CodeError
+from ocannl.base.spelling import sealed
 from ocannl.base.traceback_filtering import public_class
 from ocannl.checkpoint.loading import Checkpoint, load
 from ocannl.checkpoint.saving import save
@@ -109,6 +110,7 @@ def _means(tensors: Sequence[Tensor], contexts: Sequence[Context], holders: int)
 
 
 @public_class()
+@sealed()
 class DataParallel:
     """One model in several contexts.
 

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
-from ocannl.base.config import GRADIENT_PRECISION, PRECISION, settings
+from ocannl.base.config import GRADIENT_PRECISION, PRECISION, overrides
 from ocannl.base.errors import DtypeError
 from ocannl.base.write_once import WriteOnce
 from ocannl.ir.precision import Precision, precision, promote
@@ -210,4 +210,5 @@ def use_precision(values: object, gradients: object = None) -> AbstractContextMa
         if kind is not None and not kind.is_float:
             raise DtypeError(f"values and gradients of parameters are floats, not {kind}")
     names = [None if kind is None else kind.name for kind in kinds]
-    return settings(precision=names[0], gradient_precision=names[1])
+    call = f"oc.use_precision({names[0]!r}{f', gradients={names[1]!r}' if names[1] else ''})"
+    return overrides({"precision": names[0], "gradient_precision": names[1]}, call)

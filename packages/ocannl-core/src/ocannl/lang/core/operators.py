@@ -25,12 +25,15 @@ class Operators(Methods, Generic[Result]):
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: object, **options: object) -> Result:
-        """Operators of an array and a tensor build a tensor, as in np.float64(2) * t; NumPy computes nothing else."""
-        reflected = REFLECTED.get(ufunc.__name__)
-        if reflected and method == "__call__" and not options and not isinstance(operands[0], Operators):
-            result = getattr(self, reflected)(operands[0])
-            return cast("Result", reflected == "__ne__" if result is NotImplemented else result)  # as for any objects
-        raise ArgumentError(function_of_numpy(ufunc.__name__, is_in_place="out" in options))
+        """A function of NumPy builds a tensor where an operation computes the same: np.exp(t), np.float64(2) * t."""
+        name = ufunc.__name__
+        if method == "__call__" and not options:
+            if name in REFLECTED and not isinstance(operands[0], Operators):  # also an operator: NumPy calls both so
+                result = getattr(self, REFLECTED[name])(operands[0])
+                return cast("Result", name == "not_equal" if result is NotImplemented else result)  # as for any objects
+            if (function := EQUIVALENTS.get(name, name)) in REGISTRY:
+                return self._apply(function, *operands)
+        raise ArgumentError(function_of_numpy(name, is_in_place="out" in options))
 
     def __add__(self, other: object) -> Result:
         return self._apply("add", self, other)
@@ -203,6 +206,9 @@ REFLECTED = {
     "bitwise_xor": "__rxor__", "left_shift": "__rlshift__", "right_shift": "__rrshift__",
 }  # fmt: skip
 """The methods of operators of arrays, by the names of NumPy's functions."""
+
+EQUIVALENTS = {**spelling.FUNCTIONS, "remainder": "mod", "positive": "id", "rint": "round"}
+"""The operations that compute what functions of NumPy with other names do."""
 
 
 def function_of_numpy(name: str, is_in_place: bool) -> str:

@@ -17,12 +17,14 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
+from ocannl.base.annotations import fits, readable
 from ocannl.base.errors import CodeError, DataError
 from ocannl.base.keyword_answers import unknown_keyword
 from ocannl.infer.logic import Logic, pointwise
 from ocannl.ir.ops import ADD, Domain
+from ocannl.lang.core.context_vars import UserCall, enclosing_call
 from ocannl.lang.core.leaf_constructors import embed
-from ocannl.lang.core.literals import is_number, python_number
+from ocannl.lang.core.literals import is_bool, is_number, python_number
 from ocannl.lang.core.operation import Operation, ResultType, Slots, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.symbolic_terms import Term, tree_of
@@ -78,6 +80,8 @@ def formula(
                 require_positive(settings.get(name, 1.0), name, body.__name__)
             if any(isinstance(i, Term) for i in inputs):
                 return body(*(i if isinstance(i, Term) else Term(tree_of(i)) for i in inputs), **settings)
+            for name, value in settings.items():
+                _require_fit(value, name, signature.parameters[name].annotation, body.__name__)
             operation = replace(built(inputs, settings), settings=_with_defaults(signature, settings))
             return apply(operation, [embed(i) for i in inputs], label=label)
 
@@ -100,6 +104,14 @@ def require_positive(value: object, name: str, title: str) -> None:
     """Raises: DataError unless a setting is a finite positive number."""
     if not (is_number(value) and 0 < python_number(value) < math.inf):
         raise DataError(f"`{name}` of oc.{title} must be a positive number, not {value!r}"[:200])
+
+
+def _require_fit(value: object, name: str, kind: Any, title: str) -> None:
+    """Raises: CodeError for a setting that the formula, which is evaluated later, could not compute with."""
+    if kind is not inspect.Parameter.empty and not (is_number(value) or is_bool(value) or fits(value, kind)):
+        call = enclosing_call.get()
+        written = call.name if isinstance(call, UserCall) else title
+        raise CodeError(f"`{name}` of oc.{written} is {readable(kind)}, not {value!r}"[:200])
 
 
 def cellwise(name: str, body: Callable[..., Term], *operands: Tensor) -> Tensor:

@@ -20,8 +20,10 @@ from ocannl.lang.core.symbolic_terms import AxisIndex, Term, Tree
 from ocannl.lang.core.tensor import Tensor, apply
 
 PYTHON_NAMES = {"not": "not_", "and": "and_", "or": "or_"}
+"""Names of primitives whose names are Python keywords."""
+
 PUBLIC_NAMES = {"min": "minimum", "max": "maximum"}
-"""Public names of primitives whose names are Python keywords."""
+"""Public names of primitives whose names are those of reductions."""
 
 LABEL = inspect.Parameter("label", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
 """The keyword parameter of all operations."""
