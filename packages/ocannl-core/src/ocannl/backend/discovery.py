@@ -16,6 +16,7 @@ from ocannl.base.plugins import single_line
 GROUP = "ocannl.backends"
 CORE = "ocannl-core"
 REFERENCE = "numpy"
+REFERENCE_MODULE = "ocannl.backend.reference.backend"
 REFERENCE_DESCRIPTION = "the reference: NumPy on index grids, exact and slow"
 REFERENCE_PRIORITY = -100
 DISTRIBUTIONS = {  # first-party backends and their distributions, which own the names
@@ -84,8 +85,9 @@ def entry_points() -> list[EntryPoint]:
 
 def discover() -> dict[str, tuple[Candidate, ...]]:
     """Returns the candidates for each backend name, those of the distribution that owns the name first."""
-    entry = EntryPoint(GROUP, REFERENCE, "ocannl.backend.reference.backend", CORE, core_version())
-    candidates = [Candidate(entry), *map(Candidate, entry_points())]
+    candidates = [*map(Candidate, entry_points())]
+    if not any(candidate.is_builtin for candidate in candidates):  # the core is imported from a source tree
+        candidates.append(Candidate(EntryPoint(GROUP, REFERENCE, REFERENCE_MODULE, CORE, core_version())))
     candidates.sort(key=lambda c: (c.name, not c.is_builtin, not c.is_first_party, c.distribution))
     return {name: tuple(group) for name, group in groupby(candidates, key=attrgetter("name"))}
 

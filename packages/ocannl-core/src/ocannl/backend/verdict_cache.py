@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from itertools import islice
 
 from ocannl.backend.api import API_VERSION
-from ocannl.backend.discovery import Candidate, core_version
+from ocannl.backend.discovery import Candidate
 from ocannl.backend.verdict import Verdict, verdict_from_tree
 from ocannl.base.config import variables
 from ocannl.base.disk_cache import Cache, Record, open_cache
@@ -90,7 +90,7 @@ def _machine() -> str:
     """A digest of the state on which all verdicts depend."""
     environment = variables(VARIABLES)
     folders = [path for path in dict(environment).get("PATH", "").split(os.pathsep) if os.path.isabs(path)]
-    interpreter = [sys.version, str(sys.executable), sys.prefix, core_version(), API_VERSION]
+    interpreter = [sys.version, str(sys.executable), sys.prefix, API_VERSION]
     return _digest([FORMAT, interpreter, environment, file_states([*folders, *DRIVERS, __file__])])
 
 

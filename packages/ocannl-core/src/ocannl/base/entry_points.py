@@ -33,6 +33,7 @@ FORMAT = "entry points 1"
 SETTLED_SECONDS = 2.0  # a folder may change twice within one tick of the clock of its file system
 DISTRIBUTION_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,198}[A-Za-z0-9])?")
 HEADER = re.compile(r"^(Name|Version):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+METADATA_FOLDER = re.compile(r"(^|\.)(dist-info|egg-info)$", re.IGNORECASE)  # or a file, of old installations
 METADATA_FILES = ("entry_points.txt", "METADATA", "PKG-INFO")
 _log = logger("base.entry_points")
 
@@ -99,14 +100,17 @@ def _cached(cache: Cache, folder: str) -> _Announcements:
     """The announcements of a folder, from the cache unless the folder has changed."""
     try:
         status = os.stat(folder)
+        has_distributions = not os.path.isdir(folder) or any(map(METADATA_FOLDER.search, os.listdir(folder)))
     except (OSError, ValueError):
+        has_distributions = False
+    if not has_distributions:
         return _Announcements((), ())
     key = hashlib.sha256(json.dumps([FORMAT, folder, status.st_mtime_ns, status.st_ino]).encode()).hexdigest()
     record = cache.load(key)
     if record is not None and (cached := _from_tree(record.header)) is not None:
         return cached
-    announcements, files, has_distributions = _scanned(folder)
-    if has_distributions and time.time() - status.st_mtime > SETTLED_SECONDS:
+    announcements, files = _scanned(folder)
+    if time.time() - status.st_mtime > SETTLED_SECONDS:
         entries = [astuple(entry) for entry in announcements.entries]
         tree: dict[str, object] = {"entries": entries, "problems": announcements.problems, "states": file_states(files)}
         cache.store(key, Record(tree, b""))
@@ -125,16 +129,14 @@ def _from_tree(tree: dict[str, object]) -> _Announcements | None:
         return None
 
 
-def _scanned(folder: str) -> tuple[_Announcements, list[str], bool]:
-    """Reads the metadata in a folder. Returns the announcements, the files that they depend on, and whether there are
-    any distributions."""
+def _scanned(folder: str) -> tuple[_Announcements, list[str]]:
+    """Reads the metadata in a folder. Returns the announcements and the files that they depend on."""
     from importlib.metadata import distributions  # its import takes longer than a search in the cache
 
     entries: list[EntryPoint] = []
     problems: list[str] = []
     files: list[str] = []
-    installed = list(distributions(path=[folder]))
-    for dist in installed:
+    for dist in distributions(path=[folder]):
         location = getattr(dist, "_path", None)
         metadata = str(location) if isinstance(location, Path) else None
         try:
@@ -146,7 +148,7 @@ def _scanned(folder: str) -> tuple[_Announcements, list[str], bool]:
         else:
             entries += announced
         files += [os.path.join(metadata, file) for file in METADATA_FILES] if metadata else []
-    return _Announcements(tuple(entries), tuple(problems)), files, bool(installed)
+    return _Announcements(tuple(entries), tuple(problems)), files
 
 
 def _announced(dist: Distribution, metadata: str | None) -> list[EntryPoint]:
