@@ -33,6 +33,29 @@ def test_operand_of_a_convolution_has_channels(conv):
         conv(image(4), oc.param("k"))
 
 
+ROWS = {
+    "oc.cross_entropy(x, ids)": ("scores have one output axis", "batch_axes=1"),
+    "oc.cross_entropy(scores, ids)": ("class ids have none, and `ids` has 1", "batch_axes=1"),
+    "oc.nn.lstm(width=3)(x)": ("nn.lstm takes `..b.., t|c`", "batch=[n, t]"),
+    "oc.nn.gru(width=3)(x)": ("nn.gru takes `..b.., t|c`", "batch=[n, t]"),
+    "oc.nn.attention(heads=1)(x)": ("nn.attention takes `..b.., t|c`", "batch=[n, t]"),
+    "x @ x": ("the input row of `x` is empty", "input_axes=1"),
+}
+
+
+@pytest.mark.parametrize("call", ROWS)
+def test_arrays_without_batch_axes_are_told_what_is_missing(call):
+    x = np.ones((2, 3), "float32")
+    values = {
+        "oc": oc, "x": oc.tensor(x, label="x"), "scores": oc.tensor(x, batch_axes=1),
+        "ids": oc.tensor(np.array([0, 1]), label="ids"),
+    }  # fmt: skip
+    with pytest.raises(oc.ShapeError) as caught:
+        eval(call, values)
+    assert all(text in str(caught.value) for text in ROWS[call])
+    assert "test_answers.py" in str(caught.value)
+
+
 def test_open_kernels_of_convolutions_are_inferred():
     assert oc.conv2d(image(4, 4, 1), oc.param("k", o=[3, 3, 1, 2])).dims == (2, 2, 2)
 

@@ -257,7 +257,7 @@ the input row of `v` is empty, but the output row of `x` is 3: an operand cannot
   in   v @ x  file.py:N
   v    3      data, file.py:N
   x    3      data, file.py:N
-  fix  give both rows the same number of axes; `(a b)` in a spec merges axes
+  fix  `@` sums over the input row of its left operand: give it input axes (input=[n], or input_axes=1 of an array), or write oc.einsum("...|i,k; ...|k,j => ...|i,j", x, y)
 """)  # noqa: E501
 def a_vector_that_has_no_input():
     v = oc.tensor([1.0, 2.0, 3.0])

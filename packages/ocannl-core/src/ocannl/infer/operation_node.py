@@ -10,6 +10,12 @@ from ocannl.infer.spec import KINDS, Coef, Kind, Label, RowSpec, ShapeSpec, prin
 from ocannl.infer.tensor_description import Provenance
 from ocannl.infer.terms import CapturedSize, DimVar, Owner, Row, print_row
 
+NO_MATRIX = (
+    "`@` sums over the input row of its left operand: give it input axes (input=[n], or input_axes=1 of an array), or "
+    'write oc.einsum("...|i,k; ...|k,j => ...|i,j", x, y)'
+)
+"""What to do about a left operand without input axes."""
+
 
 class Relation:
     """Rows are numbered by slots: row `k` of operand `n` is slot `3 * n + k`; the result follows the last operand."""
@@ -62,6 +68,8 @@ class Relation:
             first = f"the {KINDS[target % 3]} row of {quoted_name(peer)} is {print_row(expected) or 'empty'}"
             problem = f"{first}, but {shown}: {reason}"
             fix = "give both rows the same number of axes; `(a b)` in a spec merges axes"
+            if self.logic.name == "compose" and not expected.count:
+                fix = NO_MATRIX
         elif self.logic.name == "slice" and not actual.count:
             problem = f"`{self.provenance.expression}` is a slice along the first batch axis, but {shown}"
             fix = f"give {quoted_name(owner)} a batch axis, or take a part by a spec"

@@ -8,7 +8,7 @@ from ocannl.lang.api import Tensor
 from ocannl.nn.cache import CacheView
 from ocannl.nn.layer import layer
 from ocannl.nn.masks import causal_mask, window_mask
-from ocannl.nn.positions import alibi, positions_of, rotary
+from ocannl.nn.positions import alibi, check_sequence, positions_of, rotary
 
 
 @layer
@@ -33,6 +33,8 @@ def attention(
     Raises: ArgumentError if `heads` does not divide the width of `x`, without `size`.
     Source: Vaswani et al. 2017; Shazeer 2019; Ainslie et al. 2023; Beltagy, Peters, Cohan 2020.
     """
+    for t in (x,) if memory is None else (x, memory):
+        check_sequence(t, "attention")
     width = x.dims[-1]
     if size is None and width % heads:
         operand = f"the width of `{x.label}`, {width}"

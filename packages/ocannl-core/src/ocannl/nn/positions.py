@@ -6,10 +6,21 @@ import math
 
 import numpy as np
 
-from ocannl.base.errors import ArgumentError
+from ocannl.base.errors import ArgumentError, ShapeError
+from ocannl.infer.explain import table
 from ocannl.lang import api as oc
 from ocannl.lang.api import Tensor
+from ocannl.lang.ops.indexed_rows import BATCH, OUTPUT, axis_count
 from ocannl.nn.layer import layer
+
+
+def check_sequence(x: Tensor, title: str) -> None:
+    """Raises: ShapeError unless `x`, as far as inferred, has a batch axis, the positions, and an output axis."""
+    if axis_count(x, BATCH) != 0 and axis_count(x, OUTPUT) in (None, 1):
+        return
+    problem = f"nn.{title} takes `..b.., t|c`: positions along the last batch axis, features along the output axis"
+    fix = f"give `{x.label}` batch axes: batch_axes=2 of an array of sequences, or batch=[n, t] and output=[c]"
+    raise ShapeError("\n".join([problem, *table([x.handle], fix)]))
 
 
 def positions_of(x: Tensor) -> Tensor:

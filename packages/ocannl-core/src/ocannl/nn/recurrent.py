@@ -11,6 +11,7 @@ from ocannl.base.errors import ArgumentError
 from ocannl.lang import api as oc
 from ocannl.lang.api import Block, Tensor
 from ocannl.nn.layer import layer
+from ocannl.nn.positions import check_sequence
 
 State = Any
 """A tensor, or a tuple of tensors, of the shape `..b..|width`."""
@@ -79,7 +80,7 @@ def rnn(
     Shapes: `..b.., t|c; ..b..| => ..b.., t|width`, or `2 * width` if bidirectional; states are `..b..|width`.
     """
     cell = partial(rnn_cell, width=width, activation=activation)
-    return _stacked(x, lengths, initial, _Recurrence(cell), layers, bidirectional, rate, return_states)
+    return _stacked("rnn", x, lengths, initial, _Recurrence(cell), layers, bidirectional, rate, return_states)
 
 
 @layer
@@ -93,7 +94,7 @@ def gru(
     Shapes: `..b.., t|c; ..b..| => ..b.., t|width`, or `2 * width` if bidirectional; states are `..b..|width`.
     """
     cell = partial(gru_cell, width=width)
-    return _stacked(x, lengths, initial, _Recurrence(cell), layers, bidirectional, rate, return_states)
+    return _stacked("gru", x, lengths, initial, _Recurrence(cell), layers, bidirectional, rate, return_states)
 
 
 @layer
@@ -107,7 +108,7 @@ def lstm(
     Shapes: `..b.., t|c; ..b..| => ..b.., t|width`, or `2 * width` if bidirectional; `h` and `c` are `..b..|width`.
     """
     cell = partial(lstm_cell, width=width)
-    return _stacked(x, lengths, initial, _Recurrence(cell, 2), layers, bidirectional, rate, return_states)
+    return _stacked("lstm", x, lengths, initial, _Recurrence(cell, 2), layers, bidirectional, rate, return_states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +144,15 @@ class _Recurrence:
 
 
 def _stacked(
-    x: Tensor, lengths: Tensor | None, initial: States | None, kind: _Recurrence, layers: int, bidirectional: bool,
-    rate: float, return_states: bool,
+    title: str, x: Tensor, lengths: Tensor | None, initial: States | None, kind: _Recurrence, layers: int,
+    bidirectional: bool, rate: float, return_states: bool,
 ) -> Any:  # fmt: skip
     """Layers of cells, each along the results of the layer before."""
     directions = (("cell", False), ("reverse", True))[: 2 if bidirectional else 1]
     names = [
         name if number == 0 else f"{name}_{number + 1}" for number in range(layers) for name, _ in directions
     ]
+    check_sequence(x, title)
     steps = oc.einsum("..., t|c => t, ...|c", x)
     starts = iter(kind.checked(initial, names, steps))
     states = []

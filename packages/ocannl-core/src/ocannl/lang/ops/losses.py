@@ -10,7 +10,8 @@ from math import prod
 
 import numpy as np
 
-from ocannl.base.errors import CodeError, DataError, DtypeError
+from ocannl.base.errors import CodeError, DataError, DtypeError, ShapeError
+from ocannl.infer.explain import table
 from ocannl.infer.logic import EQUAL, Logic, einsum, pointwise
 from ocannl.infer.parse import parse
 from ocannl.ir.ops import ADD
@@ -26,6 +27,7 @@ from ocannl.lang.ops.elementwise import expm1
 from ocannl.lang.ops.elementwise_decorator import formula
 from ocannl.lang.ops.elementwise_losses import SAME_SIZES
 from ocannl.lang.ops.index_tensors import indices
+from ocannl.lang.ops.indexed_rows import OUTPUT, axis_count
 from ocannl.lang.ops.indexing import pick
 from ocannl.lang.ops.softmax import log_softmax
 
@@ -61,10 +63,20 @@ def cross_entropy(
     log_probabilities = _log_probabilities(scores)
     weights = None if weight is None else embed(weight)
     if not labels.typing.is_float:
+        _check_rows(scores, labels)
         return _cross_entropy_of_classes(log_probabilities, labels, ignore, weights, float(label_smoothing))
     if ignore is not None:
         raise CodeError(f"`ignore` is a class id, and `{labels.label}` holds distributions; give it dtype=oc.int32")
     return _cross_entropy_of_distributions(log_probabilities, labels, weights, float(label_smoothing))
+
+
+def _check_rows(scores: Tensor, ids: Tensor) -> None:
+    """Checks the rows of scores and class ids, as far as inferred. Raises: ShapeError."""
+    for t, count, rule in ((scores, 1, "scores have one output axis, the classes"), (ids, 0, "class ids have none")):
+        if (axes := axis_count(t, OUTPUT)) not in (None, count):
+            problem = f"{rule}, and `{t.label}` has {axes} output axes; examples are along batch axes"
+            fix = f"give `{t.label}` batch axes: batch_axes={max(axes - count, 1)} of an array, or batch=[n]"
+            raise ShapeError("\n".join([problem, *table([scores.handle, ids.handle], fix)]))
 
 
 def _log_probabilities(scores: Tensor) -> Tensor:
