@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ocannl.base.errors import ArgumentError
+from ocannl.base.gc_pause import gc_paused
 from ocannl.runtime.profile import Profile
 from ocannl.runtime.routine import Routine
 from ocannl_explorer.contents import contents
@@ -33,7 +34,8 @@ def explore(routine: Routine, path: str | os.PathLike[str], *, profile: Profile 
     if profile is not None and profile.backend != routine.context.backend.name:
         backends = f"{profile.backend}, not on {routine.context.backend.name}"
         raise ArgumentError(f"`profile` measured `{routine.name}` on {backends}")
-    text = html_page(contents(routine, profile))
+    with gc_paused():
+        text = html_page(contents(routine, profile))
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from pygments.lexer import Lexer
@@ -12,7 +13,7 @@ from ocannl.ir.assign import Origin
 from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.printer import short_name
-from ocannl.ir.provenance import NestCache, ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_lines
+from ocannl.ir.provenance import NestCache, ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_parts
 from ocannl.ir.tnode import Decision, TNode, tensor_of
 from ocannl.runtime.nest_programs import partition
 from ocannl.runtime.profile import Profile
@@ -24,6 +25,9 @@ from ocannl_explorer.origins import Origins
 from ocannl_explorer.source_files import SourceFiles, highlighted
 
 Json = dict[str, Any]
+Part = tuple[ProgramLine, ...]
+"""The lines of a header or of a statement of the outermost level."""
+
 LEXERS: dict[str, type[Lexer]] = {".c": CLexer, ".ll": LlvmLexer, ".py": PythonLexer}
 
 
@@ -31,7 +35,7 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
     """Collects all columns of the page. Keys are documented beside the functions that compute them."""
     files = SourceFiles()
     origins = Origins(files)
-    stages: dict[str, list[ProgramLine]] = {}
+    stages: dict[str, list[Part]] = {}
     cache: NestCache = {}
     parts = [_rebuild(part, stages, cache) if isinstance(part, Program) else part for part in parts_of(routine.program)]
     procs = [part for part in parts if isinstance(part, Proc)]
@@ -52,25 +56,30 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
     return data
 
 
-def _rebuild(program: Program, stages: dict[str, list[ProgramLine]], cache: NestCache) -> Proc:
+def _rebuild(program: Program, stages: dict[str, list[Part]], cache: NestCache) -> Proc:
     def add(name: str, proc: Proc) -> None:
-        stages.setdefault(name, []).extend(program_lines(proc, cache))
+        stages.setdefault(name, []).extend(program_parts(proc, cache))
 
     return program.rebuild(add)
 
 
-def _stages(stages: dict[str, list[ProgramLine]], texts: dict[str, int], origins: Origins) -> list[Json]:
+def _stages(stages: dict[str, list[Part]], texts: dict[str, int], origins: Origins) -> list[Json]:
     """The program after each pass: `lines` index `texts`, `origins` the table of origins."""
-    distinct = {id(line): line for lines in stages.values() for line in lines}  # stages share most lines
-    text_numbers = {key: texts.setdefault(line.text, len(texts)) for key, line in distinct.items()}
-    origin_numbers = {key: origins.number(line.origin) for key, line in distinct.items()}
+    distinct = {id(part): part for parts in stages.values() for part in parts}  # stages share most parts
+    numbers = {
+        key: (
+            [texts.setdefault(line.text, len(texts)) for line in part],
+            [origins.number(line.origin) for line in part],
+        )
+        for key, part in distinct.items()
+    }
     return [
         {
             "name": name,
-            "lines": [text_numbers[id(line)] for line in lines],
-            "origins": [origin_numbers[id(line)] for line in lines],
+            "lines": list(chain.from_iterable([numbers[id(part)][0] for part in parts])),
+            "origins": list(chain.from_iterable([numbers[id(part)][1] for part in parts])),
         }
-        for name, lines in stages.items()
+        for name, parts in stages.items()
     ]
 
 
@@ -79,11 +88,13 @@ def _generated(routine: Routine, parts: Sequence[Proc | HostCall], origins: Orig
     suffix = getattr(routine.context.backend, "source_suffix", "")
     lines = routine.source().splitlines()
     lexer = LEXERS.get(suffix, TextLexer)
+    groups = origins_of_lines(lines, parts, cache)
     sets: dict[tuple[int, ...], int] = {}
-    numbers = [
-        sets.setdefault(tuple(origins.number(origin) for origin in group), len(sets))
-        for group in origins_of_lines(lines, parts, cache)
-    ]
+    set_numbers = {
+        key: sets.setdefault(tuple([origins.number(origin) for origin in group]), len(sets))
+        for key, group in {id(group): group for group in groups}.items()  # the lines of a function share their group
+    }
+    numbers = [set_numbers[id(group)] for group in groups]
     marked = highlighted(lines, lexer(stripnl=False, ensurenl=False))
     return {"suffix": suffix, "lines": marked, "sets": list(sets), "origins": numbers}
 

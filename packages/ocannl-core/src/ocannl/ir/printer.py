@@ -220,12 +220,13 @@ def header_lines(proc: Proc) -> Iterator[tuple[str, Origin | None]]:
         header += f"({', '.join(f'{s.name} in {s.lo}..{s.hi + 1}' for s in proc.syms)})"
     yield header, None
     name_width = max((len(buf.name) for buf in proc.bufs), default=0)
-    type_width = max((len(buf_type(buf)) for buf in proc.bufs), default=0)
-    for buf in proc.bufs:
+    types = [buf_type(buf) for buf in proc.bufs]
+    type_width = max(map(len, types), default=0)
+    for buf, type_text in zip(proc.bufs, types, strict=True):
         where = f" at {buf.offset}" if buf.offset is not None else ""
         placement = f"{buf.access.value}" if buf.space is MemorySpace.GLOBAL else f"{buf.space.value}{where}"
         origin = None if buf.node is None else Origin(buf.node.label, buf.node.where)
-        yield f"  {buf.name:<{name_width}} : {buf_type(buf):<{type_width}}  {placement}", origin
+        yield f"  {buf.name:<{name_width}} : {type_text:<{type_width}}  {placement}", origin
 
 
 def statement_lines(stmt: Stmt) -> list[tuple[str, Origin | None]]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 
 from ocannl.ir.assign import NOWHERE, Origin
 from ocannl.ir.loops import Buf, Comment, For, Load, Prefetch, Proc, ReadClock, Stmt, Store, Update
@@ -30,53 +32,68 @@ class ProgramLine:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PrintedNest:
-    """A statement of the outermost level: its lines, their origins as far as the statement has them, and the arrays
-    that it reads and writes. If all lines have an origin, `lines` are shared by all programs with the statement."""
+    """A statement of the outermost level: its lines, and their origins as far as the statement has them. If all lines
+    have an origin, `lines` are shared by all programs with the statement."""
 
+    stmt: Stmt
     texts: tuple[str, ...]
     origins: tuple[Origin | None, ...]
-    read: frozenset[Buf]
-    written: frozenset[Buf]
     lines: tuple[ProgramLine, ...] | None
 
     @staticmethod
     def of(stmt: Stmt) -> PrintedNest:
         lines = statement_lines(stmt)
-        read, written = _accesses(stmt)
         texts = tuple([text for text, _ in lines])
         origins = _resolve_nest(lines)
         resolved = [origin for origin in origins if origin is not None]
         shared = tuple(map(ProgramLine, texts, resolved)) if len(resolved) == len(origins) else None
-        return PrintedNest(texts, tuple(origins), frozenset(read), frozenset(written), shared)
+        return PrintedNest(stmt, texts, tuple(origins), shared)
+
+    @cached_property
+    def accesses(self) -> tuple[frozenset[Buf], frozenset[Buf]]:
+        """The arrays that the statement reads, and those that it writes."""
+        read, written = _accesses(self.stmt)
+        return frozenset(read), frozenset(written)
 
 
-NestCache = dict[int, tuple[Stmt, PrintedNest]]
+NestCache = dict[int, PrintedNest]
 """Printed statements by identity: most passes keep most statements."""
+
+Resolved = Sequence[Sequence[Origin | None]]
+"""The origins of the lines of each statement of the outermost level; None if no statement of the program has one."""
 
 
 def program_lines(proc: Proc, cache: NestCache | None = None) -> tuple[ProgramLine, ...]:
     """Returns the lines of `print_proc(proc)` with their origins. The header has the origin of the first statement."""
+    return tuple(chain.from_iterable(program_parts(proc, cache)))
+
+
+def program_parts(proc: Proc, cache: NestCache | None = None) -> list[tuple[ProgramLine, ...]]:
+    """Returns the lines of the header, and those of each statement of the outermost level. Programs with a statement
+    in common share the tuple of its lines."""
     nests = _printed_nests(proc, cache)
     resolved = _resolve(proc.body, nests)
-    body = _body_lines(nests, resolved)
+    body = _body_parts(nests, resolved)
     arrays = _buffer_origins(proc, nests, resolved)
-    head = [body[0].origin if body else NOWHERE, *(arrays[buf] for buf in proc.bufs)]
-    return (*(ProgramLine(text, origin) for (text, _), origin in zip(header_lines(proc), head, strict=True)), *body)
+    first = next((part[0].origin for part in body), NOWHERE)
+    head = [first, *(arrays[buf] for buf in proc.bufs)]
+    header = [ProgramLine(text, origin) for (text, _), origin in zip(header_lines(proc), head, strict=True)]
+    return [tuple(header), *body]
 
 
 def body_lines(proc: Proc, cache: NestCache | None = None) -> list[ProgramLine]:
     """Returns the lines of the statements: those of `program_lines` without the header."""
     nests = _printed_nests(proc, cache)
-    return _body_lines(nests, _resolve(proc.body, nests))
+    return list(chain.from_iterable(_body_parts(nests, _resolve(proc.body, nests))))
 
 
-def _body_lines(nests: Sequence[PrintedNest], resolved: Sequence[Sequence[Origin]]) -> list[ProgramLine]:
-    body: list[ProgramLine] = []
-    for nest, origins in zip(nests, resolved, strict=True):
-        body.extend(nest.lines or map(ProgramLine, nest.texts, origins))
-    return body
+def _body_parts(nests: Sequence[PrintedNest], resolved: Resolved) -> list[tuple[ProgramLine, ...]]:
+    return [
+        nest.lines or tuple(map(ProgramLine, nest.texts, [origin or NOWHERE for origin in origins]))
+        for nest, origins in zip(nests, resolved, strict=True)
+    ]
 
 
 def buffer_origins(proc: Proc, cache: NestCache | None = None) -> dict[Buf, Origin]:
@@ -103,37 +120,39 @@ def _printed_nests(proc: Proc, cache: NestCache | None) -> list[PrintedNest]:
     cache = {} if cache is None else cache
     nests = []
     for stmt in proc.body:
-        if id(stmt) not in cache:
-            cache[id(stmt)] = stmt, PrintedNest.of(stmt)
-        nests.append(cache[id(stmt)][1])
+        nest = cache.get(id(stmt))
+        if nest is None:
+            nest = cache[id(stmt)] = PrintedNest.of(stmt)
+        nests.append(nest)
     return nests
 
 
 def _lifetimes(proc: Proc, nests: Sequence[PrintedNest]) -> dict[Buf, tuple[int, int]]:
     lifetimes: dict[Buf, tuple[int, int]] = {}
     for n, nest in enumerate(nests):
-        for buf in nest.read | nest.written:
+        read, written = nest.accesses
+        for buf in read | written:
             lifetimes[buf] = lifetimes.get(buf, (n, n))[0], n
     return {buf: lifetimes[buf] for buf in proc.bufs if buf in lifetimes}
 
 
-def _buffer_origins(
-    proc: Proc, nests: Sequence[PrintedNest], resolved: Sequence[Sequence[Origin]]
-) -> dict[Buf, Origin]:
+def _buffer_origins(proc: Proc, nests: Sequence[PrintedNest], resolved: Resolved) -> dict[Buf, Origin]:
     origins = {buf: Origin(buf.node.label, buf.node.where) if buf.node else NOWHERE for buf in proc.bufs}
     if not all(map(_has_position, origins.values())):
         for buf, (first, _) in _lifetimes(proc, nests).items():
             if not _has_position(origins[buf]):
-                origins[buf] = resolved[first][0]
+                origins[buf] = resolved[first][0] or NOWHERE
     return origins
 
 
-def _resolve(body: Sequence[Stmt], nests: Sequence[PrintedNest]) -> list[list[Origin]]:
+def _resolve(body: Sequence[Stmt], nests: Sequence[PrintedNest]) -> Resolved:
     """The origins of all lines of the statements of the outermost level."""
-    resolved = [list(nest.origins) for nest in nests]
-    _resolve_copies(body, nests, resolved)
-    _resolve_neighbours(resolved)
-    return [origins if all(origins) else [origin or NOWHERE for origin in origins] for origins in resolved]  # type: ignore[misc]
+    resolved: list[Sequence[Origin | None]] = [nest.origins for nest in nests]
+    incomplete = [n for n, nest in enumerate(nests) if nest.lines is None]
+    if incomplete:
+        _resolve_copies(body, nests, resolved)
+        _resolve_neighbours(incomplete, resolved)
+    return resolved
 
 
 def _has_position(origin: Origin | None) -> bool:
@@ -167,24 +186,24 @@ def _resolve_nest(nest: Lines) -> list[Origin | None]:
 
 
 def _resolve_copies(
-    body: Sequence[Stmt], nests: Sequence[PrintedNest], resolved: list[list[Origin | None]]
+    body: Sequence[Stmt], nests: Sequence[PrintedNest], resolved: list[Sequence[Origin | None]]
 ) -> None:
     """Gives nests without an origin the origin of the first later nest that reads what they write."""
     for n in reversed(range(len(nests))):
         if resolved[n][0] is None and not isinstance(body[n], Comment):
-            written = nests[n].written
-            readers = (m for m in range(n + 1, len(nests)) if resolved[m][0] and nests[m].read & written)
+            _, written = nests[n].accesses
+            readers = (m for m in range(n + 1, len(nests)) if resolved[m][0] and nests[m].accesses[0] & written)
             reader = next(readers, None)
             if reader is not None:
                 resolved[n] = [origin or resolved[reader][0] for origin in resolved[n]]
 
 
-def _resolve_neighbours(resolved: list[list[Origin | None]]) -> None:
+def _resolve_neighbours(incomplete: Sequence[int], resolved: list[Sequence[Origin | None]]) -> None:
     """Gives the remaining lines, such as headings, the origin of the next nest, or else of the previous one."""
-    for order in (range(len(resolved) - 2, -1, -1), range(1, len(resolved))):
+    for distance, order in ((1, reversed(incomplete)), (-1, incomplete)):
         for n in order:
-            if not all(resolved[n]):
-                neighbour = resolved[n + 1 if order.step < 0 else n - 1][0]
+            if 0 <= n + distance < len(resolved):
+                neighbour = resolved[n + distance][0]
                 resolved[n] = [origin or neighbour for origin in resolved[n]]
 
 
