@@ -70,6 +70,42 @@ def test_all_columns_lead_to_the_source(backend: str, tmp_path: Path) -> None:
     assert len(data["generated"]["lines"]) == len(step.source().splitlines())
 
 
+def test_statements_lead_to_those_they_are_part_of(tmp_path: Path) -> None:
+    x = oc.placeholder("x", o=[4])
+    hidden = oc.exp(x).with_label("hidden")
+    result = (hidden * 2).with_label("result")
+    routine = oc.Context("numpy").compile(result.forward, name="step")
+    data = data_of(routine.explore(tmp_path / "step.html"))
+    labels = [origin[0] for origin in data["origins"]]
+    assert not data["stages"][0]["merged"]
+    assert data["stages"][-1]["merged"] == [[labels.index("hidden"), [labels.index("result")]]]
+    assert labels.index("hidden") not in data["stages"][-1]["origins"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_costs_and_candidates(backend: str, tmp_path: Path) -> None:
+    a, b = oc.placeholder("a", o=[64, 128]), oc.placeholder("b", o=[128, 96])
+    ctx = oc.Context(backend, threads=1)
+    ctx[a], ctx[b] = np.ones((64, 128), "float32"), np.ones((128, 96), "float32")
+    y = oc.einsum("mk; kn => mn", a, b)
+    routine = ctx.compile(y.forward, name="product")
+    data = data_of(routine.explore(tmp_path / "product.html", profile=routine.profile(2)))
+    rows = data["profile"]["rows"]
+    assert sum(row["flops"] for row in rows) >= 2 * 64 * 128 * 96
+    limits, capabilities = data["limits"], ctx.backend.capabilities
+    if backend == "numpy":
+        assert limits is None and not data["searches"]
+        return
+    assert limits["gflops"] == capabilities.vector_bytes / 2 * capabilities.cpu.fmas_per_cycle * (
+        capabilities.cpu.wide_megahertz / 1000
+    )
+    assert list(limits["bandwidths"]) == ["L1", "L2", "last-level cache", "memory"]
+    (search,) = data["searches"]
+    assert search["name"] == "y" and search["chosen"] == 0
+    assert len(search["candidates"]) == len(set(search["candidates"])) > 3
+    assert {data["origins"][n][0] for n in search["origins"]} == {"y"}
+
+
 def test_the_page_loads_nothing(tmp_path: Path) -> None:
     text = training_step("numpy").explore(tmp_path / "step.html").read_text(encoding="utf-8")
     markup = text.replace("http://www.w3.org/2000/svg", "")  # the name of a namespace
@@ -232,6 +268,7 @@ window.addEventListener("error", (event) => report({ error: event.message }));
   const summary = { lines: {}, clicks: [], columns: [] };
   for (const id of ["source", "tensors", "program", "generated", "costs"])
     summary.lines[id] = linesOf(id).children.length;
+  summary.blocks = linesOf("tensors").querySelectorAll(".heading").length;
   for (const line of linesOf("source").querySelectorAll(".line:not(.idle)")) {
     line.click();
     summary.clicks.push(["source", "tensors", "program", "generated"].map(marked));
@@ -253,6 +290,22 @@ window.addEventListener("error", (event) => report({ error: event.message }));
     program.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
   summary.active = document.getElementById(program.getAttribute("aria-activedescendant")).textContent;
   summary.status = $("selected").textContent;
+  const heading = linesOf("tensors").querySelector(".heading"), [member] = heading.members;
+  linesOf("tensors").dispatchEvent(new KeyboardEvent("keydown", { key: "Home", bubbles: true }));
+  const shown = () => linesOf("tensors").querySelectorAll(".line:not([hidden])").length;
+  summary.folds = [shown()];
+  for (const key of ["ArrowLeft", "ArrowRight"]) {
+    linesOf("tensors").dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    summary.folds.push(shown(), heading.ariaExpanded);
+  }
+  $("tensors").querySelector(".folded").click();
+  linesOf("source").querySelector(".line:not(.idle)").click();
+  summary.closed = [shown(), linesOf("tensors").querySelectorAll(".heading.marked").length];
+  $("tensors").querySelector(".folded").click();
+  summary.dots = document.querySelectorAll("#charts circle").length;
+  document.querySelector("#charts circle")?.dispatchEvent(new MouseEvent("click"));
+  summary.from_dot = ["source", "tensors", "program", "generated", "costs"].map(marked);
+  summary.plans = $("plans").textContent;
   $("changes").checked = true;
   for (let n = 0; n < $("stage").options.length; n++) {
     $("stage").value = n;
@@ -290,7 +343,7 @@ def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
     assert "error" not in report
     data = data_of(page)
     assert report["lines"] == {
-        "source": len(data["files"][0][1]), "tensors": len(data["tensors"]),
+        "source": len(data["files"][0][1]), "tensors": len(data["tensors"]) + report["blocks"],
         "program": len(data["stages"][-1]["lines"]), "generated": len(data["generated"]["lines"]),
         "costs": len(data["profile"]["rows"]),
     }  # fmt: skip
@@ -304,3 +357,11 @@ def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
         assert after == [data["texts"][line] for line in stages[n]["lines"]]
         assert before == [data["texts"][line] for line in stages[max(0, n - 1)]["lines"]]
     assert report["overflow"] <= 0
+    lines = report["lines"]["tensors"]
+    closed = report["folds"][1]
+    assert report["blocks"] > 2 and closed < lines
+    assert report["folds"] == [lines, closed, "false", lines, "true"]
+    assert report["closed"][0] == report["blocks"] and report["closed"][1] >= 1
+    if BACKENDS[0] != "numpy":
+        assert report["dots"] == sum(row["flops"] > 0 < row["us"] for row in data["profile"]["rows"])
+        assert min(report["from_dot"]) >= 1 and report["plans"]

@@ -12,6 +12,7 @@ from pygments.lexers import CLexer, LlvmLexer, PythonLexer, TextLexer
 from ocannl.ir.assign import Origin
 from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import MemorySpace, Proc
+from ocannl.ir.merged_origins import OriginReaders
 from ocannl.ir.printer import short_name
 from ocannl.ir.provenance import NestCache, ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_parts
 from ocannl.ir.tnode import Decision, TNode, tensor_of
@@ -22,6 +23,8 @@ from ocannl.runtime.routine import Routine
 from ocannl.runtime.routine_parts import parts_of
 from ocannl_explorer.generated_code import origins_of_lines
 from ocannl_explorer.origins import Origins
+from ocannl_explorer.plans import Search, searches
+from ocannl_explorer.roofline import limits
 from ocannl_explorer.source_files import SourceFiles, highlighted
 
 Json = dict[str, Any]
@@ -35,37 +38,65 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
     """Collects all columns of the page. Keys are documented beside the functions that compute them."""
     files = SourceFiles()
     origins = Origins(files)
-    stages: dict[str, list[Part]] = {}
     cache: NestCache = {}
-    parts = [_rebuild(part, stages, cache) if isinstance(part, Program) else part for part in parts_of(routine.program)]
+    rebuilt = [_Rebuilt(part, cache) if isinstance(part, Program) else part for part in parts_of(routine.program)]
+    programs = [part for part in rebuilt if isinstance(part, _Rebuilt)]
+    parts = [part.result if isinstance(part, _Rebuilt) else part for part in rebuilt]
     procs = [part for part in parts if isinstance(part, Proc)]
     texts: dict[str, int] = {}
     placements = routine.placements
     data: Json = {
         "routine": routine.name,
         "backend": routine.context.backend.name,
-        "stages": _stages(stages, texts, origins),
+        "stages": _stages(programs, texts, origins),
         "texts": list(texts),
         "generated": _generated(routine, parts, origins, cache),
         "tensors": [_tensor(node, decision, origins) for node, decision in placements.items()],
         "arena": _arena(procs, origins, cache),
         "profile": None if profile is None else _profile(profile, parts, routine, origins, cache),
+        "limits": limits(routine.context),
+        "searches": [_search(search, origins) for program in programs for search in program.searches],
     }
     data["origins"] = origins.table()
     data["files"] = files.table()
     return data
 
 
-def _rebuild(program: Program, stages: dict[str, list[Part]], cache: NestCache) -> Proc:
-    def add(name: str, proc: Proc) -> None:
-        stages.setdefault(name, []).extend(program_parts(proc, cache))
+class _Rebuilt:
+    """A program after each pass.
 
-    return program.rebuild(add)
+    Attributes:
+        result: the program after the last pass
+        stages: the lines after each pass
+        merged: for each pass, the origins of statements that are part of others since, with the origins of those
+        searches: the candidate plans of the nests
+    """
+
+    def __init__(self, program: Program, cache: NestCache) -> None:
+        self.stages: dict[str, list[Part]] = {}
+        self.merged: dict[str, dict[Origin, tuple[Origin, ...]]] = {}
+        procs: dict[str, Proc] = {}
+        self.result = program.rebuild(procs.__setitem__)
+        readers = OriginReaders(procs["lower"])
+        for name, proc in procs.items():
+            self.stages[name] = program_parts(proc, cache)
+            self.merged[name] = readers.merged({line.origin for part in self.stages[name][1:] for line in part})
+        names = list(procs)
+        scheduled = names.index("schedule") if "schedule" in procs else 0
+        self.searches = list(searches(program, procs[names[scheduled - 1]])) if scheduled else []
 
 
-def _stages(stages: dict[str, list[Part]], texts: dict[str, int], origins: Origins) -> list[Json]:
-    """The program after each pass: `lines` index `texts`, `origins` the table of origins."""
-    distinct = {id(part): part for parts in stages.values() for part in parts}  # stages share most parts
+def _stages(programs: Sequence[_Rebuilt], texts: dict[str, int], origins: Origins) -> list[Json]:
+    """The program after each pass: `lines` index `texts`, `origins` the table of origins. `merged` has the origins of
+    statements that are part of others, with the origins of those."""
+    parts_by_stage: dict[str, list[Part]] = {}
+    merged_by_stage: dict[str, list[tuple[int, list[int]]]] = {}
+    for program in programs:
+        for name, parts in program.stages.items():
+            parts_by_stage.setdefault(name, []).extend(parts)
+            merged = [(origins.number(o), [*map(origins.number, into)]) for o, into in program.merged[name].items()]
+            merged_by_stage.setdefault(name, []).extend(merged)
+    distinct = {id(part): part for parts in parts_by_stage.values() for part in parts}  # stages share most parts
     numbers = {
         key: (
             [texts.setdefault(line.text, len(texts)) for line in part],
@@ -78,9 +109,18 @@ def _stages(stages: dict[str, list[Part]], texts: dict[str, int], origins: Origi
             "name": name,
             "lines": list(chain.from_iterable([numbers[id(part)][0] for part in parts])),
             "origins": list(chain.from_iterable([numbers[id(part)][1] for part in parts])),
+            "merged": merged_by_stage[name],
         }
-        for name, parts in stages.items()
+        for name, parts in parts_by_stage.items()
     ]
+
+
+def _search(search: Search, origins: Origins) -> Json:
+    """The candidate plans of a nest; `chosen` indexes `candidates`."""
+    return {
+        "name": search.name, "origins": [origins.number(origin) for origin in search.origins],
+        "candidates": search.candidates, "chosen": search.chosen,
+    }  # fmt: skip
 
 
 def _generated(routine: Routine, parts: Sequence[Proc | HostCall], origins: Origins, cache: NestCache) -> Json:
@@ -149,7 +189,7 @@ def _profile(
         rows.append(
             {
                 "name": row.name, "heading": row.heading, "us": row.median_ns / 1e3,
-                "read": row.read_bytes, "written": row.written_bytes,
+                "read": row.read_bytes, "written": row.written_bytes, "flops": row.flops,
                 "origins": [origins.number(origin) for origin in (remaining.pop(0) if remaining else ())],
             }
         )  # fmt: skip

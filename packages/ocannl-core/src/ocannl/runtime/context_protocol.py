@@ -17,6 +17,7 @@ class ExecutionContext(Protocol):
 
     backend: Backend
     queue: Queue
+    threads: int
     arrays: Arrays
     lock: ContextLock
 

@@ -30,6 +30,7 @@ from ocannl.backend.returned_values import compile_code
 from ocannl.base import html_text
 from ocannl.base.errors import BackendError, CodeError
 from ocannl.ir.affine import Sym
+from ocannl.ir.flops import flops
 from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import AccessMode, Proc
 from ocannl.ir.name_mangling import Namer
@@ -49,7 +50,10 @@ WRITTEN = (AccessMode.OUT, AccessMode.INOUT)
 
 @dataclass(frozen=True, slots=True)
 class ProfileRow:
-    """Measurements of a loop nest or a part of one, named after the arrays it writes, with the heading above it."""
+    """Measurements of a loop nest or a part of one, named after the arrays it writes, with the heading above it.
+
+    `flops` are the floating-point operations of a call; 0 for host calls and transfers.
+    """
 
     name: str
     heading: str
@@ -59,6 +63,7 @@ class ProfileRow:
     total_ns: int
     read_bytes: int
     written_bytes: int
+    flops: int = 0
 
     @property
     def bytes_per_second(self) -> float:
@@ -292,10 +297,12 @@ def _row(member: MeasuredNest | HostCall, durations_ns: Sequence[int]) -> Profil
     middle = round(median(durations_ns))
     if isinstance(member, HostCall):
         name, heading, read, written = f"host {member.name}", "", _nbytes(member.read), _nbytes(member.written)
+        operations = 0
     else:
         name, heading, (read, written) = member.name, member.heading, traffic(member.body)
+        operations = flops(member.body)
     return ProfileRow(
-        name, heading, len(durations_ns), middle, min(durations_ns), sum(durations_ns), read, written
+        name, heading, len(durations_ns), middle, min(durations_ns), sum(durations_ns), read, written, operations
     )  # fmt: skip
 
 

@@ -1,0 +1,69 @@
+"""The candidate plans of each nest: what autotuning would measure, and what was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ocannl.ir.assign import Origin
+from ocannl.ir.loops import Proc
+from ocannl.ir.name_mangling import Namer
+from ocannl.ir.provenance import nest_origins
+from ocannl.ir.work import stmt_work
+from ocannl.opt.analysis.nests import bound_names
+from ocannl.opt.machine_model import MIN_AUTOTUNED_OPS
+from ocannl.opt.schedule.plan import Plan, TilePlan, candidate_plans
+from ocannl.opt.schedule.schedule import schedulable_groups
+from ocannl.runtime.program import Program
+
+MAX_NESTS = 20
+"""More would take a page of a large program longer than all other parts of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The candidates of a group of statements, named after the arrays it writes; the first is the cost model's."""
+
+    name: str
+    origins: tuple[Origin, ...]
+    candidates: tuple[str, ...]
+    chosen: int
+
+
+def searches(program: Program, unscheduled: Proc) -> Iterator[Search]:
+    """Yields the searches of the `MAX_NESTS` nests with the most work, which autotuning measures first."""
+    if not program.capabilities.wants_schedule:
+        return
+    names = Namer(bound_names(unscheduled))
+    work = {position: stmt_work(stmt) for position, stmt in enumerate(unscheduled.body)}
+    for position in sorted(sorted(work, key=work.__getitem__, reverse=True)[:MAX_NESTS]):
+        if work[position] < MIN_AUTOTUNED_OPS:
+            continue
+        stmt = unscheduled.body[position]
+        chosen = iter(program.choices.get(position, ()))
+        for group, is_parallel in schedulable_groups(stmt, names):
+            plans = candidate_plans(group, program.capabilities, is_parallel)
+            number = next(chosen, 0)
+            if len(plans) > 1:
+                written = dict.fromkeys(ref.buf.name for ref in group.writes)
+                origins = nest_origins((group.stmt(),), {})
+                yield Search(", ".join(written), origins, tuple(map(plan_text, plans)), number)
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan in a line: its loops, outermost first, with the sizes of tiles."""
+    if not isinstance(plan, TilePlan):
+        return f"scalar, loops {', '.join(sym.name for sym in plan.order)}"
+    loops = ", ".join(f"{sym.name} by {size}" if size else sym.name for sym, size in plan.loops)
+    parts = {
+        "loops": loops,
+        "vectors": f"{plan.vectors} of {plan.lanes} lanes along {plan.vector.name}",
+        "sums": ", ".join(sym.name for sym in plan.reduction_syms),
+        "transposed along": plan.transposed_loop.name if plan.transposed_loop else "",
+        "packed": ", ".join(ref.buf.name for ref in plan.packed_operands),
+        "panels": ", ".join(ref.buf.name for ref in plan.panels),
+        "blocks": f"{plan.k_block} terms, {plan.blocked_loops} inner loops" if plan.k_block else "",
+        "strips": f"{plan.strip[0].name} by {plan.strip[1]}" if plan.strip else "",
+        "prefetched": ", ".join(ref.buf.name for ref, _ in plan.prefetched),
+    }
+    return "; ".join(f"{key} {text}" for key, text in parts.items() if text)
