@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 PROGRAMS = Path(__file__).parent / "programs"
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 OCANNL = Path(sys.executable).with_name("ocannl")
+OPEN_MPI = shutil.which("mpirun.openmpi")
 SHARED = Path("/dev/shm")
 KILLS = int(os.environ.get("OCANNL_TEST_WORLD_KILLS", "2"))
 pytestmark = [
@@ -90,6 +92,19 @@ def test_communication(count: int, shared_memory: str) -> None:
     completed = run(count, "communication", shared_memory=shared_memory, heartbeat_seconds="2")
     assert completed.returncode == 0, completed.stderr
     assert sorted(completed.stdout.splitlines()) == [f"rank {n} agrees" for n in range(count)]
+
+
+@pytest.mark.skipif(OPEN_MPI is None, reason="Open MPI is not installed")
+@pytest.mark.parametrize("shared_memory", ["off", "on"])
+def test_communication_by_open_mpi(shared_memory: str) -> None:
+    command = [OPEN_MPI, "--oversubscribe", "-n", "2", sys.executable, PROGRAMS / "communication.py"]
+    variables = {"MPI4PY_MPIABI": "openmpi", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    settings = {"OCANNL_SHARED_MEMORY": shared_memory, "OCANNL_HEARTBEAT_SECONDS": "2"}
+    completed = subprocess.run(
+        [*map(str, command)], capture_output=True, text=True, timeout=240, env=os.environ | variables | settings
+    )
+    assert completed.returncode == 0, completed.stderr
+    assert sorted(completed.stdout.splitlines()) == ["rank 0 agrees", "rank 1 agrees"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from ocannl.backend.cpu.cpu_description import adopt_cpu
 from ocannl.runtime.world_cpu import agree_on_cpu
 
 world = oc.World("mpi")
+sharing = world.shares_memory
 ctx = oc.Context("llvm", queue="threaded")
 successor, predecessor = (world.rank + 1) % world.size, (world.rank - 1) % world.size
 
@@ -95,7 +97,8 @@ if world.rank == 1:
 cpu = ctx.backend.capabilities.cpu
 if world.rank:
     adopt_cpu(replace(cpu, megahertz=cpu.megahertz + world.rank))
-agree_on_cpu(world, ctx.backend)
+before = [oc.Context("numpy").backend] if world.rank % 2 else []  # which have no description of a processor
+agree_on_cpu(world, [*before, ctx.backend])
 assert len(set(world.gather(repr(ctx.backend.capabilities.cpu).encode()))) == 1
 
 assert world.gather(b"x" * world.rank) == [b"x" * n for n in range(world.size)]
@@ -105,4 +108,22 @@ for rank in (world.size, -1, "0"):
         world[rank]
 with pytest.raises(oc.CodeError, match="is this process"):
     world[world.rank]
+
+# After the end, arrays in shared memory stay valid, and whatever needs other processes is refused.
+world.shares_memory = sharing
+z = oc.placeholder("z", o=[40_000])
+(step,) = train.all_reduce([z], [ctx], world=world)
+ctx[z] = np.arange(40_000)
+step()
+world.close()
+world.close()
+np.testing.assert_array_equal(ctx[z], world.size * np.arange(40_000))
+ctx[z] = np.ones(40_000)
+assert ctx[z].sum() == 40_000
+reduce = partial(train.all_reduce, [z], [ctx], world=world)
+for call in (step, send, receive, reduce, world.barrier, partial(world.gather, b"")):
+    with pytest.raises(oc.CodeError, match="this world is closed"):
+        call()
+with pytest.raises(oc.CodeError, match="this world is closed"):
+    oc.transfer(x, src=ctx, dst=world[successor])
 print(f"rank {world.rank} agrees\n", end="", flush=True)

@@ -29,6 +29,22 @@ class MpiRequest:
         return bool(self._request.Test())
 
 
+class RepeatedGather:
+    """Gathers at each start by a new request, as a persistent one would: before version 4, as in Open MPI 4, MPI has no
+    persistent collectives."""
+
+    def __init__(self, communicator: MPI.Intracomm, memory: Bytes, out: Bytes) -> None:
+        self._communicator, self._memory, self._out = communicator, memory, out
+        self._request = MPI.REQUEST_NULL
+
+    def start(self) -> None:
+        out = [self._out, self._memory.nbytes, MPI.BYTE]
+        self._request = self._communicator.Iallgather([self._memory, MPI.BYTE], out)
+
+    def is_done(self) -> bool:
+        return bool(self._request.Test())
+
+
 class MpiConnection:
     """Implements `Transport`."""
 
@@ -64,7 +80,9 @@ class MpiConnection:
     def receiver(self, memory: Bytes, source: int, tag: int) -> MpiRequest:
         return MpiRequest(self._world.Recv_init([memory, MPI.BYTE], source, tag), memory)
 
-    def gatherer(self, memory: Bytes, out: Bytes) -> MpiRequest:
+    def gatherer(self, memory: Bytes, out: Bytes) -> MpiRequest | RepeatedGather:
+        if MPI.Get_version() < (4, 0):
+            return RepeatedGather(self._world, memory, out)
         request = self._world.Allgather_init([memory, MPI.BYTE], [out, memory.nbytes, MPI.BYTE])
         return MpiRequest(request, memory, out)
 
@@ -72,10 +90,10 @@ class MpiConnection:
         self._world.Abort(status)
 
     def close(self) -> None:
-        """Frees all windows; the communicators are freed with the process."""
+        """Ends the access to windows of other ranks. Memory, which arrays may use, and communicators are freed with the
+        process."""
         for window in self._windows:
             window.Unlock_all()
-            window.Free()
         self._windows.clear()
 
 

@@ -76,6 +76,7 @@ class ProcessTransfer(TransferRoutine):
         return "the merge buffer" if self._into == "merge" else "the node"
 
     def __call__(self) -> None:
+        self._process.world.require_open()
         if self._sends:
             self._send()
         else:

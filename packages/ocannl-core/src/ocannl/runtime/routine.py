@@ -93,6 +93,10 @@ class Routine:
                 self._context.record_run(self._program)
                 self._checked_epoch.value = self._lock.epoch
 
+    def check_symbols(self, symbols: Mapping[str, object]) -> None:
+        """Raises: CodeError or DataError unless a call with these symbols would be valid."""
+        self._values(symbols)
+
     def _values(self, symbols: Mapping[str, object]) -> list[int]:
         values = []
         for name, sym in self._syms.items():

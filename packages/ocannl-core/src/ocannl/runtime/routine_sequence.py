@@ -18,16 +18,19 @@ class RoutineSequence:
         self.routines = tuple(routines)
 
     def calls(self, symbols: Mapping[str, Any]) -> list[Callable[[], None]]:
-        """The calls of all routines, each with the symbols that it has. Raises: CodeError for a symbol of none."""
+        """The calls of all routines, each with the symbols that it has.
+
+        Raises: CodeError, DataError for a symbol of none and for missing or invalid values; no routine is called then.
+        """
         listed = [routine.program.syms for routine in self.routines]
         names = {sym.name for syms in listed for sym in syms}
         unknown = next((name for name in symbols if name not in names), None)
         if unknown is not None:
             raise CodeError(f"`{self.routines[0].name}` has no symbol `{unknown}`")
-        return [
-            partial(routine, **{sym.name: symbols[sym.name] for sym in syms if sym.name in symbols})
-            for routine, syms in zip(self.routines, listed, strict=True)
-        ]
+        values = [{sym.name: symbols[sym.name] for sym in syms if sym.name in symbols} for syms in listed]
+        for routine, arguments in zip(self.routines, values, strict=True):
+            routine.check_symbols(arguments)
+        return [partial(routine, **arguments) for routine, arguments in zip(self.routines, values, strict=True)]
 
     def source(self) -> str:
         return "\n".join(routine.source() for routine in self.routines)

@@ -122,8 +122,14 @@ class World:
             elif elapsed > _SPIN_SECONDS:
                 os.sched_yield()
 
+    def require_open(self) -> None:
+        """Raises: CodeError after `close`."""
+        if self._is_closed:
+            raise CodeError("this world is closed, so that its processes cannot exchange anything")
+
     def run(self, request: PersistentRequest, rank: int | None = None) -> None:
         """Starts a request, and waits for it."""
+        self.require_open()
         request.start()
         self.wait(request, rank)
 
@@ -205,7 +211,8 @@ class World:
     # ------------------------------------------------------------------------------------------------------ lifetime
 
     def close(self) -> None:
-        """Waits for all processes, and ends the connection; without effect after the first call."""
+        """Waits for all processes, and ends all exchanges; without effect after the first call. Arrays in shared memory
+        stay valid."""
         if self._is_closed:
             return
         self._is_closed = True

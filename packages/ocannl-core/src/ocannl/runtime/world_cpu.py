@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 
 from ocannl.backend.api import Backend
@@ -12,12 +13,13 @@ from ocannl.ir.cpu import cpu_from_tree
 from ocannl.runtime.world import World
 
 
-def agree_on_cpu(world: World, backend: Backend) -> None:
+def agree_on_cpu(world: World, backends: Iterable[Backend]) -> None:
     """Lets all processes plan for the processor of rank 0: measurements differ a little between equal processors, and
-    between the cores to which processes are bound."""
-    if world.size == 1 or not isinstance(backend, NativeBackend):
+    between the cores to which processes are bound. All processes call this, whatever their backends are."""
+    if world.size == 1:
         return
-    content = json.dumps(asdict(backend.capabilities.cpu)).encode() if world.rank == 0 else b""
-    cpu = cpu_from_tree(json.loads(world.gather(content)[0]))
-    if world.rank:
-        adopt_cpu(cpu)
+    native = next((backend for backend in backends if isinstance(backend, NativeBackend)), None)
+    content = json.dumps(asdict(native.capabilities.cpu)).encode() if native and world.rank == 0 else b""
+    first = world.gather(content)[0]
+    if first and native and world.rank:
+        adopt_cpu(cpu_from_tree(json.loads(first)))

@@ -143,7 +143,7 @@ class DataParallel:
         self._loss, self._world = loss, World("single") if world is None else world
         self._period, self._calls, self._is_exchanging = accumulate, 0, False
         self._count, self._first = len(contexts) * self._world.size, len(contexts) * self._world.rank
-        agree_on_cpu(self._world, self._contexts[0].backend)
+        agree_on_cpu(self._world, [ctx.backend for ctx in self._contexts])
         params = list(loss.all_params.values())
         self._contexts[0].init(loss)
         self._broadcast(params)

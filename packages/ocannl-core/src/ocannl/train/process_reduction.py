@@ -68,6 +68,7 @@ class ProcessReduction:
         """The sum, as an iterator that yields what must be done before it continues."""
         if not 1 <= holders <= self._count:
             raise CodeError(f"1 to {self._count} contexts contribute to a sum, not {holders}")
+        self._world.require_open()
         summed = self._sum.completions(holders)
         return self._copied_and(summed, holders) if self._must_check() else summed
 

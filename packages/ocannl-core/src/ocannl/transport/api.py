@@ -87,7 +87,7 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends the connection; all ranks call this, after their last communication."""
+        """Ends the connection; all ranks call this, after their last communication. Windows stay valid memory."""
         ...
 
 
