@@ -7,7 +7,6 @@ import gzip
 import json
 import linecache
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from accessibility import PACKAGES, VIOLATIONS, axe_source
+from browser import BROWSER, REPORT, report_of
 
 import ocannl as oc
 from ocannl import train
@@ -24,7 +25,6 @@ pytest.importorskip("ocannl_explorer")
 from ocannl_explorer.generated_code import line_origins, origins_of_lines
 
 BACKENDS = [row.name for row in oc.backends() if row.usable and row.name in ("llvm", "c", "numpy")]
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def training_step(backend: str) -> Any:
@@ -365,3 +365,30 @@ def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
     if BACKENDS[0] != "numpy":
         assert report["dots"] == sum(row["flops"] > 0 < row["us"] for row in data["profile"]["rows"])
         assert min(report["from_dot"]) >= 1 and report["plans"]
+
+
+CHECK_RULES = """
+(async () => {
+  while (!document.body.dataset.ready) await new Promise((done) => setTimeout(done, 5));
+  linesOf("source").querySelector(".line:not(.idle)").click();
+  $("changes").click();
+  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const { passes } = await axe.run(document);
+  report({ isDark, violations: await violations(document), passes: passes.length });
+})();
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@pytest.mark.skipif(axe_source() is None, reason=f"axe-core is in none of the packages {', '.join(PACKAGES)}")
+@pytest.mark.parametrize(("width", "is_dark"), [(1600, True), (500, False)])
+def test_the_page_is_accessible(width: int, is_dark: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    step = training_step(BACKENDS[0])
+    page = step.explore(folder / "step.html", profile=step.profile(1))
+    text = page.read_text(encoding="utf-8").replace("default-src 'none'", "default-src 'none'; connect-src 'self'")
+    scripts = "".join(f"<script>{script}</script>" for script in (axe_source(), REPORT + VIOLATIONS + CHECK_RULES))
+    page.write_text(text + scripts, encoding="utf-8")
+    report = report_of("step.html", folder, tmp_path / "profile", width=width, is_dark=is_dark)
+    assert report["violations"] == [] and report["isDark"] is is_dark and report["passes"] > 15

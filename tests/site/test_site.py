@@ -7,7 +7,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import threading
@@ -20,6 +19,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from accessibility import PACKAGES, VIOLATIONS, axe_source
+from browser import BROWSER, REPORT, report_of
 
 pytest.importorskip("sphinx")
 pytest.importorskip("furo")
@@ -28,7 +29,6 @@ pytest.importorskip("ocannl_explorer")
 pytest.importorskip("ocannl_export")
 
 DOCS = Path(__file__).parents[2] / "docs"
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MEASURE = Path(__file__).with_name("measure_pages.html")
 MAX_BUILD_SECONDS = 180
 
@@ -132,3 +132,39 @@ def test_pages_at_360_pixels(site: Path, address: str, tmp_path: Path) -> None:
     assert list(report) == pages and {page["width"] for page in report.values()} == {360}
     assert {name: page["overflow"] for name, page in report.items() if page["overflow"] > 0} == {}
     assert {name: page["contrasts"] for name, page in report.items() if any(page["contrasts"].values())} == {}
+
+
+PAGES = ("index.html", "tutorial.html", "interface.html", "inspect.html", "from-pytorch.html", "search.html")
+
+CHECK_RULES = """
+(async () => {
+  const frame = document.getElementById("frame"), found = {};
+  for (const page of PAGES) for (const theme of ["light", "dark"]) {
+    await new Promise((done) => { frame.onload = done; frame.src = page; });
+    const root = frame.contentDocument;
+    root.body.dataset.theme = theme;
+    root.head.append(Object.assign(root.createElement("script"), { textContent: SCRIPT }));
+    found[`${page} ${theme}`] = await violations(root);
+  }
+  report(found);
+})();
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@pytest.mark.skipif(axe_source() is None, reason=f"axe-core is in none of the packages {', '.join(PACKAGES)}")
+def test_pages_are_accessible(site: Path, tmp_path: Path) -> None:
+    """axe-core finds nothing, in either theme; OCANNL_TEST_PAGES=all checks all pages."""
+    pages = sorted(path.name for path in site.glob("*.html"))
+    pages = pages if os.environ.get("OCANNL_TEST_PAGES") == "all" else [page for page in PAGES if page in pages]
+    names = {"PAGES": pages, "SCRIPT": axe_source()}
+    values = "".join(f"const {name} = {json.dumps(value)};" for name, value in names.items()).replace("</", "<\\/")
+    frame = '<!doctype html><iframe id="frame" title="page" style="width:1000px;height:800px"></iframe>'
+    checks = site / "rules.html"
+    checks.write_text(f"{frame}<script>{values}{REPORT}{VIOLATIONS}{CHECK_RULES}</script>", encoding="utf-8")
+    try:
+        found = report_of(checks.name, site, tmp_path / "profile", timeout_s=600)
+    finally:
+        checks.unlink()
+    assert len(found) == 2 * len(pages)
+    assert {page: rules for page, rules in found.items() if rules} == {}

@@ -49,12 +49,15 @@ def served(folder: Path) -> Iterator[ThreadingHTTPServer]:
         server.server_close()
 
 
-def report_of(page: str, folder: Path, profile: Path, width: int = 1600, timeout_s: float = 120) -> Any:
+def report_of(
+    page: str, folder: Path, profile: Path, *, width: int = 1600, is_dark: bool = False, timeout_s: float = 120
+) -> Any:
     """What the page of this name in `folder` reports; `profile` is a folder for the data of the browser."""
     assert BROWSER is not None
     with served(folder) as server:
         options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
         options += [f"--window-size={width},800", "--remote-debugging-port=0"]  # it stays until it is ended
+        options += [f"--blink-settings=preferredColorScheme={0 if is_dark else 1}"]
         address = f"http://127.0.0.1:{server.server_address[1]}/{page}"
         with (profile.parent / "browser.log").open("w") as log:
             browser = subprocess.Popen([BROWSER, *options, address], stdout=log, stderr=log)

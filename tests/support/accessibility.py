@@ -1,0 +1,24 @@
+"""Checks of pages by axe-core, whose script several packages contain: the first one that is installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+PACKAGES = ("axe_playwright_python", "axe_core_python", "axe_selenium_python")
+
+VIOLATIONS = """
+const violations = async (document) => (await document.defaultView.axe.run(document, { resultTypes: ["violations"] }))
+  .violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => node.target).join(", ")}`);
+"""
+"""JavaScript that defines `violations(document)`, which names the violated rules with some of their elements."""
+
+
+def axe_source() -> str | None:
+    """The script of axe-core; None if no package has it. The packages are not imported, as they need others."""
+    for name in PACKAGES:
+        spec = find_spec(name)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            for path in sorted(Path(folder).rglob("axe.min.js")):
+                return path.read_text(encoding="utf-8")
+    return None
