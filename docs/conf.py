@@ -26,6 +26,7 @@ html_theme = "furo"
 html_title = f"ocannl {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_theme_options = {  # contrast of at least 4.5 in both themes
     "light_css_variables": {"color-brand-primary": "#1f4e79", "color-brand-content": "#1f4e79"},
     "dark_css_variables": {"color-brand-primary": "#8fc1ee", "color-brand-content": "#8fc1ee"},
@@ -60,10 +61,17 @@ myst_substitutions = {
 def setup(app):
     """Adds the pages that programs write, such as the explorer of the README's example."""
 
+    def complete_roles(app, name, template, context, doctree):
+        """Makes blocks of code scroll by the keyboard, and gives the captions of the navigation a level."""
+        context["body"] = context.get("body", "").replace("<pre>", '<pre tabindex="0">')
+        navigation = context.get("furo_navigation_tree", "")
+        context["furo_navigation_tree"] = navigation.replace('role="heading"', 'role="heading" aria-level="2"')
+
     def write_live_pages(app, exception):
         if exception is None and app.builder.name == "html":
             import live_pages  # takes time, and other builders do not need it
 
             live_pages.write(Path(app.outdir))
 
+    app.connect("html-page-context", complete_roles, priority=900)  # after the theme has added its navigation
     app.connect("build-finished", write_live_pages)

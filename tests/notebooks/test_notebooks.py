@@ -14,6 +14,7 @@ import ocannl as oc
 from ocannl import nn, train
 from ocannl.base import html_text
 from ocannl.base.source_positions import SourcePosition, line_of
+from ocannl.train.progress import progress
 
 VOID = {"rect", "polyline"}
 
@@ -118,6 +119,24 @@ def test_training_runs_have_a_curve_and_their_metrics(run: SimpleNamespace) -> N
     assert html_text.curve(np.linspace(4, 0, 10_000), "loss").count(",") == html_text.WIDTH
     assert "and 5 rows more" in html_text.table(("a",), [("<b>",)] * (html_text.MAX_ROWS + 5))
     assert "<b>" not in html_text.table(("a",), [("<b>",)])
+
+
+def test_the_curve_of_the_loss_grows_while_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[dict[str, str]] = []
+    line = SimpleNamespace(update=lambda data, raw: shown.append(data))
+    display = SimpleNamespace(display=lambda data, raw, display_id: line)
+    kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()), display=display)
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    monkeypatch.setattr("ocannl.train.progress._NOTEBOOK_SECONDS", 0.0)
+    with progress(3, 4) as report:
+        for step in range(1, 13):
+            report(step, {"loss": 1 / step})
+    curves = [re.search(r'<polyline[^>]*points="([^"]*)"', data["text/html"]) for data in shown]
+    assert [len(curve[1].split()) if curve else 0 for curve in curves] == [0, *range(2, 13)]
+    heights = [float(point.split(",")[1]) for point in curves[-1][1].split()]  # type: ignore[index]
+    assert heights == sorted(heights) and heights[-1] > heights[0]  # y runs down: the loss decreases
+    assert shown[0]["text/plain"].startswith("epoch 1/3  loss 1.0000")
+    assert shown[-1]["text/plain"].startswith("epoch 3/3  loss 0.0833")
 
 
 def test_positions_name_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
