@@ -9,13 +9,15 @@ from collections.abc import Sequence
 
 from ocannl.infer.logic import ALL_ROWS, EQUAL, STRETCHED, Logic
 from ocannl.infer.spec import Spec
+from ocannl.ir.precision import float64
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.literals import is_number
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.ops.elementwise import expm1, log1p, sigmoid
+from ocannl.lang.core.term_functions import polynomial, precision_of
+from ocannl.lang.ops.elementwise import log1p, sigmoid
 from ocannl.lang.ops.elementwise_decorator import formula
 
 SHAPES = "Shapes: those of the operands, which are equal; a number has any shape."
@@ -99,10 +101,12 @@ def log_cosh(x: Term, target: Term) -> Term:
     Raises: ShapeError for operands of unequal shape.
     """
     size = term("abs", x - target)
-    growth = expm1(0.5 * term("min", size, 1.0))
-    sinh = 0.5 * (growth + growth / (growth + 1.0))  # of half the difference
-    large = size + log1p(term("exp", -2.0 * size)) - math.log(2.0)
-    return term("where", size < 1.0, log1p(2.0 * sinh * sinh), large)
+    is_small = size < 1.0
+    terms = 8 if precision_of(x) is float64 else 5  # of the Taylor series: the next is below a quarter of an ulp
+    half = 0.5 * size
+    sinh = half * polynomial(half * half, [1 / math.factorial(2 * n + 1) for n in range(terms)])
+    rest = log1p(term("where", is_small, 2.0 * sinh * sinh, term("exp", -2.0 * size)))
+    return term("where", is_small, rest, size + rest - math.log(2.0))
 
 
 # --- negative log-likelihoods ----------------------------------------------------------------------------------------
