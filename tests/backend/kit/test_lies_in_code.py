@@ -16,6 +16,7 @@ from ocannl.base.errors import BackendError
 from ocannl.ir import loops as ir
 from ocannl.ir.affine import Affine, Bound
 from ocannl.ir.ops import ADD, MUL
+from ocannl.ir.precision import int64
 from ocannl.ir.walk import rewrite_body
 from ocannl_backend_example.backend import DIGEST, ExampleBackend, ExampleCode, apply, cast
 from ocannl_backend_example.emit import emit, symbol
@@ -250,6 +251,59 @@ class Fickle(Mutant):
     @property
     def version(self):
         return str(next(self.versions))
+
+
+@lie("timestamps are claimed", "Claims")
+class Timeless(Mutant):
+    capabilities = replace(Mutant.capabilities, timestamps=True)
+
+
+@rewriting("timestamps are not claimed, and yet taken", "Claims")
+def zero_times(node):
+    return ir.Store(node.ref, ir.Const(0, int64)) if isinstance(node, ir.ReadClock) else node
+
+
+@lie("the clock stands still", "Claims")
+class Stopped(Mutant):
+    capabilities = replace(Mutant.capabilities, timestamps=True)
+
+    def compile(self, procs):
+        return super().compile([replace(proc, body=rewrite_body(proc.body, zero_times)) for proc in procs])
+
+
+@lie("an operation is not claimed, and computed all the same", "Operations")
+class Able(Mutant):
+    capabilities = replace(Mutant.capabilities, operations=Mutant.capabilities.operations - {"relu"})
+
+
+@lie("an operation is missing that the core cannot compose", "Claims")
+class Addless(Mutant):
+    capabilities = replace(Mutant.capabilities, operations=Mutant.capabilities.operations - {"add"})
+
+
+@lie("there are operations that nobody knows", "Claims")
+class Original(Mutant):
+    capabilities = replace(Mutant.capabilities, operations=Mutant.capabilities.operations | {"frobnicate"})
+
+
+@lie("a claim has no effect", "Claims")
+class Vain(Mutant):
+    capabilities = replace(Mutant.capabilities, wants_online_softmax=True)
+
+
+@lie("variants cannot be compiled", "Claims")
+class HalfTunable(Mutant):
+    def variants(self, nest):
+        return [0]
+
+
+@lie("all variants are the same", "Claims")
+class Monotonous(Mutant):
+    def variants(self, nest):
+        return [0, 1]
+
+    def compile_variants(self, procs, variants):
+        return self.compile(procs)
 
 
 @lie("of several programs the first one is run", "Linking")

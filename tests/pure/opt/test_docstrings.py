@@ -13,7 +13,7 @@ import pytest
 from ocannl.ir import loops as ir
 from ocannl.ir.affine import TRUE, Affine, Sym, SymKind
 from ocannl.ir.assign import Assign, Call, Comp, Index, IndirectIndex, Loop, Number, Piece, Read, Seq, Value
-from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.capabilities import ALL_OPERATIONS, Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.ops import ADD, BY_NAME, Op
@@ -50,6 +50,7 @@ from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.parallel.split_reductions import split_reductions
 from ocannl.opt.pipeline import passes
 from ocannl.opt.schedule.schedule import schedule
+from ocannl.opt.simplify.compose_operations import compose_operations
 from ocannl.opt.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
 from ocannl.opt.simplify.eliminate_dead_code import eliminate_dead_code
 from ocannl.opt.simplify.eliminate_equal_arrays import eliminate_equal_arrays
@@ -57,6 +58,7 @@ from ocannl.opt.simplify.simplify import simplify
 from ocannl.opt.simplify.split_live_ranges import split_live_ranges
 
 TARGET = Capabilities()
+FEW_OPERATIONS = Capabilities(operations=ALL_OPERATIONS - {"abs"})
 PAIRING_TARGET = Capabilities(vector_bytes=16, bfloat16_dots=True)
 
 
@@ -376,6 +378,12 @@ def to_memory() -> Proc:
     return decide_placement(lower(chain("s:exp t:exp u:exp y:exp", 64)[0], "step"), {})
 
 
+def to_compose() -> Proc:
+    x, y, i = node("x", 5, role=Role.PLACEHOLDER), node("y", 5), loop(5)
+    sizes = Assign(y, ADD, True, (Piece((i,), at(i), apply("abs", Read(x, at(i)))),))
+    return merge_initialization(lower(sizes, "step"))
+
+
 TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc], Proc]]] = {
     "decide_placement": (decide_placement, to_settle, lambda proc: decide_placement(proc, {})),
     "split_live_ranges": (split_live_ranges, to_split, split_live_ranges),
@@ -416,6 +424,9 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "fuse_parallel_loops": (fuse_parallel_loops, to_phase, fuse_parallel_loops),
     "parallelize": (parallelize, to_share, lambda proc: parallelize(proc, 200, 120)),
     "insert_polls": (insert_polls, to_poll, lambda proc: insert_polls(proc, 40)),
+    "compose_operations": (
+        compose_operations, to_compose, lambda proc: compose_operations(proc, FEW_OPERATIONS)
+    ),
     "allocate_memory": (allocate_memory, to_memory, lambda proc: allocate_memory(proc, 64)),
 }
 

@@ -119,6 +119,8 @@ class _Program:
                 line(f"{indent}# {printable(text)}")
             case ir.Poll():
                 pass  # Ctrl-C interrupts Python code anywhere
+            case ir.ReadClock():
+                raise Unsupported("backend `example` has no `timestamps`")
             case _:
                 raise Unsupported(f"backend `example` does not support the statement {type(stmt).__name__}")
 

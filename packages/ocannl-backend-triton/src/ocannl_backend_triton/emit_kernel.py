@@ -32,6 +32,7 @@ from ocannl.ir.loops import (
     Local,
     Poll,
     Prefetch,
+    ReadClock,
     Ref,
     Stmt,
     Store,
@@ -117,6 +118,7 @@ class Emitter:
                 self.memory.declare_local(buf, self.operations.number(fill or 0, buf.precision), fill is not None)
             case Comment(text): self.line(f"# {printable(text)}")
             case Poll() | Prefetch(): pass  # cancellation is checked between launches
+            case ReadClock(): raise Unsupported("backend `triton` has no `timestamps`")
             case _: raise Unsupported(f"backend `triton` does not support the statement {type(stmt).__name__}")
 
     # ------------------------------------------------------------------------------------------------------ loops

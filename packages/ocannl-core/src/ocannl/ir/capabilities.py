@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ocannl.ir.cpu import COMMON_CPU, Cpu
+from ocannl.ir.ops import OPS
 from ocannl.ir.precision import PRECISIONS
+
+ALL_OPERATIONS = frozenset(op.name for op in OPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class Capabilities:
     bfloat16_dots: bool = False  # instructions that add the products of two pairs of bfloat16 to float32
     cpu: Cpu = COMMON_CPU  # it affects loop order and tiling, but never the order of floating-point reductions
     timestamps: bool = False  # supports the statement `ReadClock`, with which profiles measure the parts of a nest
+    operations: frozenset[str] = ALL_OPERATIONS  # core composes some of the others, see `compose_operations`
 
     def canonical(self) -> str:
         """Returns a line of text for cache keys."""
@@ -32,5 +36,6 @@ class Capabilities:
             f"grouped={self.wants_fusion_groups} online={self.wants_online_softmax} "
             f"lanes={self.grid_threads} align={self.alignment_bytes} "
             f"vectors={self.vector_registers}x{self.vector_bytes} dots={self.bfloat16_dots} "
+            f"without={','.join(sorted(ALL_OPERATIONS - self.operations))} "
             f"{self.cpu.canonical()}"
         )

@@ -18,7 +18,7 @@ from ocannl.ir.tnode import TNode
 from ocannl.opt.pipeline import optimize, passes
 from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices
 
-REQUIRED_PASSES = frozenset({"decide_placement", "allocate_memory"})
+REQUIRED_PASSES = frozenset({"decide_placement", "compose_operations", "allocate_memory"})
 Check = Callable[[str, Proc], None]
 """Raises `VerifyError` if the result of the pass of this name is ill-formed."""
 

@@ -39,6 +39,7 @@ from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.parallel.split_reductions import split_reductions
 from ocannl.opt.regions import in_regions
 from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices, schedule, schedule_simply
+from ocannl.opt.simplify.compose_operations import COMPOSITIONS, compose_operations
 from ocannl.opt.simplify.eliminate_common_subexpressions import eliminate_common_subexpressions
 from ocannl.opt.simplify.eliminate_dead_code import eliminate_dead_code
 from ocannl.opt.simplify.eliminate_equal_arrays import eliminate_equal_arrays
@@ -152,6 +153,12 @@ def passes(
         Pass("fuse_parallel_loops", fuse_parallel_loops, when=c.wants_schedule),  # last to see single nests
         Pass("parallelize", parallelize, when=c.wants_schedule),  # before `insert_polls`, which splits loops
         Pass("insert_polls", insert_polls, when=c.wants_schedule),
+        Pass(  # after all passes that introduce operations
+            "compose_operations",
+            lambda proc: compose_operations(proc, c),
+            when=not c.operations >= COMPOSITIONS.keys(),
+            plain=lambda proc: compose_operations(proc, c),
+        ),
         Pass(  # last: lifetimes are final
             "allocate_memory",
             lambda proc: allocate_memory(proc, c.alignment_bytes),

@@ -170,9 +170,11 @@ def read(path: Path) -> Reproducer:
 
 
 def _capabilities_tree(capabilities: Capabilities) -> Tree:
-    return {**asdict(capabilities), "precisions": sorted(capabilities.precisions)}
+    names = {"precisions": sorted(capabilities.precisions), "operations": sorted(capabilities.operations)}
+    return {**asdict(capabilities), **names}
 
 
 def _capabilities(tree: Tree) -> Capabilities:
     scalars: dict[str, Any] = {name: value for name, value in tree.items() if isinstance(value, bool | int)}
-    return Capabilities(frozenset(map(str, tree["precisions"])), **scalars, cpu=cpu_from_tree(tree["cpu"]))
+    precisions, operations = (frozenset(map(str, tree[name])) for name in ("precisions", "operations"))
+    return Capabilities(precisions, **scalars, operations=operations, cpu=cpu_from_tree(tree["cpu"]))

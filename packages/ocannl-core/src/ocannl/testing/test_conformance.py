@@ -7,6 +7,10 @@ class TestDeclaration(kit.Declaration):
     pass
 
 
+class TestClaims(kit.Claims):
+    pass
+
+
 class TestMemory(kit.Memory):
     pass
 

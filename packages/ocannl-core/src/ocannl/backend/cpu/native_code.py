@@ -22,9 +22,10 @@ from ocannl.backend.cpu.thread_pool import ThreadPoolCode, thread_pool
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.codegen.abi import MemoryRegion, Signature
 from ocannl.ir.affine import Sym
-from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import Proc
+from ocannl.ir.capabilities import ALL_OPERATIONS, Capabilities
+from ocannl.ir.loops import Apply, Proc, ReadClock, Update
 from ocannl.ir.name_mangling import identifier
+from ocannl.ir.walk import walk
 
 MAGIC = b"ocannl-native 1 "
 
@@ -47,13 +48,21 @@ def backend_version(distribution: str, file: str) -> str:
 
 
 def validate(procs: Sequence[Proc], capabilities: Capabilities, backend: str) -> None:
-    """Raises `CompileError` for invalid program names, and `Unsupported` for precisions that are not claimed."""
+    """Raises `CompileError` for invalid program names, and `Unsupported` for what is not claimed: precisions of
+    arrays, operations and timestamps."""
     names = [proc.name for proc in procs]
     if len(set(names)) != len(names) or any(identifier(name) != name for name in names):
         raise CompileError(f"names of programs must be distinct identifiers: {', '.join(names)}")
     for buf in (buf for proc in procs for buf in proc.bufs):
         if buf.precision.name not in capabilities.precisions:
             raise Unsupported(f"`{buf.name}` is {buf.precision}, not among the `precisions` of backend `{backend}`")
+    if capabilities.timestamps and capabilities.operations >= ALL_OPERATIONS:
+        return
+    for node in (node for proc in procs for node in walk(proc.body)):
+        if isinstance(node, ReadClock) and not capabilities.timestamps:
+            raise Unsupported(f"backend `{backend}` has no `timestamps`")
+        if isinstance(node, Apply | Update) and node.op.name not in capabilities.operations:
+            raise Unsupported(f"`{node.op}` is not among the `operations` of backend `{backend}`")
 
 
 class Source:

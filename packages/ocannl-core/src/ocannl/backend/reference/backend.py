@@ -10,6 +10,7 @@ import numpy as np
 
 from ocannl.backend.api import Backend, BackendInfo, CompiledCode, Device, Entry, Location, Queue
 from ocannl.backend.cpu.device import CpuDevice, devices
+from ocannl.backend.cpu.native_code import validate
 from ocannl.backend.cpu.queue import CpuQueue
 from ocannl.backend.discovery import REFERENCE_DESCRIPTION, REFERENCE_PRIORITY
 from ocannl.backend.hookspecs import hookimpl
@@ -49,6 +50,7 @@ class ReferenceBackend:
         return f"numpy {np.__version__}"
 
     def compile(self, procs: Sequence[Proc]) -> CompiledCode:
+        validate(procs, self.capabilities, NAME)
         return ReferenceCode({proc.name: analyse(proc) for proc in procs})
 
     def restore(self, blob: bytes) -> CompiledCode:

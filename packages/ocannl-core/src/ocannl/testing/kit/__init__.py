@@ -13,6 +13,7 @@ Capabilities that a backend claims must work; programs that need others must rai
 """
 
 from ocannl.testing.kit.casts import Casts
+from ocannl.testing.kit.claims import Claims
 from ocannl.testing.kit.communication import Communication
 from ocannl.testing.kit.contexts import Concurrency, Transfers
 from ocannl.testing.kit.declaration import Declaration
@@ -27,6 +28,7 @@ from ocannl.testing.kit.queues import Queues
 __all__ = [
     "Blobs",
     "Casts",
+    "Claims",
     "Communication",
     "Concurrency",
     "Declaration",

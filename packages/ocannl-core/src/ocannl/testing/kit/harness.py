@@ -19,6 +19,7 @@ from ocannl.codegen.abi import READ_ONLY
 from ocannl.ir.loops import Proc
 from ocannl.ir.precision import PRECISIONS, Precision, float32
 from ocannl.ir.printer import print_proc
+from ocannl.opt.simplify.compose_operations import compose_operations
 from ocannl.testing.kit.cases import Array, Case
 from ocannl.testing.kit.numbers import agree
 
@@ -112,7 +113,12 @@ class Bench:
 
     def code(self, proc: Proc, among: Iterable[Proc] = ()) -> CompiledCode:
         """Compiles a program, together with the supported programs `among`, since compilers have a fixed overhead."""
+        capabilities = self.backend.capabilities
+        composed = compose_operations(proc, capabilities)
+        if composed is not proc:
+            return self.backend.compile([composed])
         together = [p for p in among if self.claims(*(b.precision for b in p.bufs))]
+        together = [p for p in together if compose_operations(p, capabilities) is p]
         if any(p is proc for p in together):
             key = id(together[0])
             if key not in self._codes:

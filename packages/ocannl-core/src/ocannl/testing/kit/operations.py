@@ -138,6 +138,9 @@ class Operations(Area):
         if not bench.claims(p):
             bench.refuses(example.proc)
             return
+        if op.name not in bench.backend.capabilities.operations:
+            bench.refuses(example.proc, "operations")
+            return
         *inputs, got = bench.run(example, applied(p).values())
         if op.name == "fma" and p.is_float:
             agree_fused(f"{op} of {p}", p, got, inputs)

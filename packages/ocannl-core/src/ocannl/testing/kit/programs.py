@@ -22,6 +22,7 @@ from ocannl.lower.lower import lower
 from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.pipeline import optimize
+from ocannl.opt.simplify.compose_operations import compose_operations
 from ocannl.runtime.context import Context
 from ocannl.testing import random_expressions
 from ocannl.testing.evaluate import evaluate
@@ -39,7 +40,7 @@ BATCH = 8
 
 
 def lowered(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
-    return allocate_memory(lower(program.code, name), claimed.alignment_bytes)
+    return allocate_memory(compose_operations(lower(program.code, name), claimed), claimed.alignment_bytes)
 
 
 def optimized(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
@@ -50,7 +51,7 @@ def optimized(program: Program, name: str, random: Random, claimed: Capabilities
 def expanded(program: Program, name: str, random: Random, claimed: Capabilities) -> Proc:
     """Random loop modes in a lowered program, and non-temporal stores."""
     proc = use_nontemporal_stores(with_random_modes(lower(program.code, name), random, "lowered"), 0)
-    return allocate_memory(proc, claimed.alignment_bytes)
+    return allocate_memory(compose_operations(proc, claimed), claimed.alignment_bytes)
 
 
 def mentioned(proc: Proc) -> set[str]:
