@@ -97,15 +97,15 @@ def identity(dist: Distribution) -> tuple[str, str]:
 
 
 def _cached(cache: Cache, folder: str) -> _Announcements:
-    """The announcements of a folder, from the cache unless the folder has changed."""
+    """The announcements of a folder, or of an archive, from the cache unless it has changed."""
     try:
         status = os.stat(folder)
-        has_distributions = not os.path.isdir(folder) or any(map(METADATA_FOLDER.search, os.listdir(folder)))
+        names = sorted(filter(METADATA_FOLDER.search, os.listdir(folder))) if os.path.isdir(folder) else [folder]
     except (OSError, ValueError):
-        has_distributions = False
-    if not has_distributions:
+        names = []
+    if not names:
         return _Announcements((), ())
-    key = hashlib.sha256(json.dumps([FORMAT, folder, status.st_mtime_ns, status.st_ino]).encode()).hexdigest()
+    key = hashlib.sha256(json.dumps([FORMAT, folder, names, status.st_mtime_ns, status.st_ino]).encode()).hexdigest()
     record = cache.load(key)
     if record is not None and (cached := _from_tree(record.header)) is not None:
         return cached
