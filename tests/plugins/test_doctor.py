@@ -69,6 +69,7 @@ def test_endless_output_does_not_block():
 @pytest.mark.parametrize("target", ["os.getppid()", "os.getpgid(0)", HOST], ids=["parent", "leader", "host"])
 def test_one_that_ends_or_stops_others_leaves_the_rest(number, target, monkeypatch):
     monkeypatch.setattr(sandbox, "SLACK_SECONDS", 1.0)
+    monkeypatch.setattr(sandbox, "STARTUP_SECONDS", 10.0)
     kill = f"[os.kill({target}, {number}) for os in [__import__('os')]]"
     findings = examine([VERDICT, kill, VERDICT], 4.0, "builtins:eval")
     assert [f.works for f in findings] == [True, False, True]
