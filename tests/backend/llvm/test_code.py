@@ -1,6 +1,8 @@
 """Compiled code: serialization, rejected inputs, linking and lifetimes."""
 
+import ctypes
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -83,6 +85,31 @@ def test_undefined_symbols_are_an_error():
     text = "declare void @ocannl.nowhere()\ndefine void @ocannl.f() {\n  call void @ocannl.nowhere()\n  ret void\n}"
     with pytest.raises(CompileError, match=r"cannot link.*ocannl\.f"):
         jit.load([compile_text(text, host())], ["ocannl.f"])
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="the size of the process is unknown")
+def test_unloaded_libraries_leave_no_memory_behind():
+    """LLVM alone keeps nine KiB for each library."""
+
+    def resident_bytes():
+        with open("/proc/self/statm", encoding="ascii") as sizes:
+            return int(sizes.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    code, count = compile_text("define void @ocannl.f() {\n  ret void\n}", host()), 1000
+    sizes = []
+    for _ in range(2):
+        for _ in range(count):
+            jit.load([code], ["ocannl.f"])
+        sizes.append(resident_bytes())
+    assert sizes[1] - sizes[0] < count * 1024
+
+
+def test_libraries_outlive_others_of_their_engine():
+    code = compile_text("define i64 @ocannl.f() {\n  ret i64 7\n}", host())
+    libraries = [jit.load([code], ["ocannl.f"]) for _ in range(100)]
+    survivors = libraries[::17]
+    del libraries
+    assert [ctypes.CFUNCTYPE(ctypes.c_int64)(library.address("ocannl.f"))() for library in survivors] == [7] * 6
 
 
 def test_the_plugin_entry_imports_no_llvm():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import count
 from typing import Any
 
@@ -22,6 +22,8 @@ CODEGEN_LEVEL = 2
 VECTOR_REGISTERS = {"+avx512f": (64, 32), "+avx": (32, 16), "+neon": (16, 32)}
 """Size in bytes and number of vector registers, by CPU feature; the first match counts."""
 BASELINE_REGISTERS = (16, 16)
+LIBRARIES_PER_ENGINE = 16
+"""An engine of its own for each library would take 120 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,10 @@ class JitLibrary:
         return int(self._tracker[symbol])
 
 
-@cache
-def _engine() -> Any:
+@lru_cache(maxsize=1)
+def _engine(group: int) -> Any:
+    """Returns the engine of a group of libraries. It is freed with the last of them, since LLVM keeps nine KiB for each
+    library of an engine after its code has been unloaded."""
     return llvm.create_lljit_compiler(machine(host()), use_jit_link=True, suppress_errors=True)
 
 
@@ -114,7 +118,9 @@ def load(objects: Iterable[bytes], symbols: Iterable[str]) -> JitLibrary:
         builder.add_object_img(code)
     for symbol in symbols:
         builder.export_symbol(symbol)
+    number = next(_libraries)
+    engine = _engine(number // LIBRARIES_PER_ENGINE)
     try:
-        return JitLibrary(_engine(), builder.link(_engine(), f"ocannl-{next(_libraries)}"))
+        return JitLibrary(engine, builder.link(engine, f"ocannl-{number}"))
     except RuntimeError as error:
         raise CompileError(f"LLVM cannot link generated code: {str(error).strip()}") from None
