@@ -7,6 +7,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const tools = document.querySelector(".content-icon-container");
   tools?.setAttribute("role", "navigation");
   tools?.setAttribute("aria-label", "tools");
+  for (const table of document.querySelectorAll(".table-wrapper")) table.tabIndex = 0; // it scrolls by the keyboard
   const article = document.querySelector("article");
   if (article && !document.querySelector("h1"))
     article.prepend(Object.assign(document.createElement("h1"), { textContent: document.title.split(" - ")[0] }));
