@@ -124,3 +124,28 @@ def test_methods_and_properties_of_a_class():
     assert Kind.size.__doc__ == "How large it is."
     assert hasattr(Kind.__add__, "__wrapped__")
     assert not hasattr(Kind._hidden, "__wrapped__")
+
+
+def test_functions_of_extensions_answer_like_those_of_the_core(tmp_path):
+    pytest.importorskip("ocannl_explorer")
+    ctx = oc.Context("numpy")
+    routine = ctx.compile((oc.tensor([1.0]) + 1).forward)
+    for call, text in {
+        lambda: routine.explore(10**5000): "`path`", lambda: oc.explore(): "missing a required argument",
+        lambda: oc.explore(routine, tmp_path): "cannot be written",
+    }.items():  # fmt: skip
+        with pytest.raises(oc.ArgumentError, match=text) as caught:
+            call()
+        assert {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)} == {__file__}
+
+
+def test_functions_of_onnx_answer_like_those_of_the_core():
+    pytest.importorskip("ocannl_onnx")
+    for call, text in {
+        lambda: oc.onnx.load(3): "oc.onnx.load: `source`", lambda: oc.onnx.lod: "did you mean `load`",
+    }.items():  # fmt: skip
+        with pytest.raises((oc.ArgumentError, oc.UnknownName), match=text) as caught:
+            call()
+        assert {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)} <= {
+            __file__, oc.onnx.__file__,
+        }  # fmt: skip

@@ -77,7 +77,7 @@ else:
                 raise AttributeError(f"module 'ocannl' has no attribute {name!r}")
             extension = _extensions.load(name)
             if extension is not None:
-                return extension
+                return _public(extension) if _isfunction(extension) else extension
             raise _spelling.unknown_name("ocannl", name, __dir__, _spelling.MODULE)
         module = importlib.import_module(_LAZY[name] or f"ocannl.{name}")
         value = getattr(module, name) if _LAZY[name] else module

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
+
+from ocannl.base import spelling
+from ocannl.base.traceback_filtering import public
 
 if TYPE_CHECKING:
     from ocannl_onnx.errors import ModelError as ModelError
@@ -31,9 +35,12 @@ __all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
+    if name not in _MODULES and name.startswith("__"):
+        raise AttributeError(f"module 'ocannl_onnx' has no attribute {name!r}")
     if name not in _MODULES:
-        raise AttributeError(f"module 'ocannl_onnx' has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+        raise spelling.unknown_name("oc.onnx", name, lambda: __all__, {})
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return public(value) if isfunction(value) else value
 
 
 def __dir__() -> list[str]:

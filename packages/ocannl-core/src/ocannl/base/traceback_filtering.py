@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from ocannl.base.annotations import misfit
 from ocannl.base.config import TRACEBACK
 from ocannl.base.errors import ArgumentError, OcannlError
+from ocannl.base.extensions import PACKAGES
 from ocannl.base.interrupts import repair
 from ocannl.base.keyword_answers import MISFITS, POSITIONS, SIZES, unknown_keyword
 
@@ -79,7 +80,7 @@ def is_internal(error: BaseException) -> bool:
     return not user
 
 
-LIBRARIES = sys.stdlib_module_names | {"ocannl", "numpy", "ml_dtypes"} - {"__main__"}
+LIBRARIES = sys.stdlib_module_names | PACKAGES | {"numpy", "ml_dtypes"} - {"__main__"}
 
 
 def argument_problem(
@@ -147,10 +148,13 @@ def title_of(function: Callable[..., Any]) -> str:
     if "." in name:
         return name.removesuffix(".__init__")
     module = str(getattr(function, "__module__", ""))
-    return next((prefix for start, prefix in PREFIXES.items() if module.startswith(f"ocannl.{start}")), "oc.") + name
+    return next((prefix for start, prefix in PREFIXES.items() if module.startswith(start)), "oc.") + name
 
 
-PREFIXES = {"train": "train.", "nn": "nn.", "lang.linalg": "oc.linalg.", "lang.fft": "oc.fft."}
+PREFIXES = {
+    "ocannl.train": "train.", "ocannl.nn": "nn.", "ocannl.lang.linalg": "oc.linalg.", "ocannl.lang.fft": "oc.fft.",
+    "ocannl_onnx": "oc.onnx.",
+}  # fmt: skip
 """What users write before the names of functions, by module."""
 
 
@@ -169,7 +173,7 @@ def user_frames(trace: TracebackType | None) -> TracebackType | None:
     """Returns the traceback without the framework's frames."""
     entries: list[TracebackType] = []
     while trace is not None:
-        if str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] != "ocannl":
+        if str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] not in PACKAGES:
             entries.append(trace)
         trace = trace.tb_next
     kept: TracebackType | None = None
@@ -195,7 +199,7 @@ def warn_user(message: Warning) -> None:
 
 def _user_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "ocannl":
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in PACKAGES:
         frame = frame.f_back
     return frame
 
