@@ -175,3 +175,22 @@ def test_an_executed_notebook() -> None:
     assert outputs[2][0].ename == "ShapeError"
     assert "In[3]:3" in outputs[2][0].evalue and "In[3]:1" in outputs[2][0].evalue, outputs[2][0].evalue
     assert any("<polyline" in output.data.get("text/html", "") for output in outputs[3])
+
+
+@pytest.mark.parametrize("with_anywidget", [False, True])
+def test_the_explorer_in_a_cell(with_anywidget: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = pytest.importorskip("ocannl_explorer").view
+    if with_anywidget:
+        pytest.importorskip("anywidget", reason="anywidget is not installed")
+    else:
+        monkeypatch.setattr("ocannl_explorer.notebook_view.find_spec", lambda name: None)
+    x = oc.placeholder("x", o=[3])
+    shown = view(oc.Context("numpy").compile((x * 2).with_label("y").forward, name="double"))
+    assert "double on numpy" in shown.page
+    if with_anywidget:
+        assert shown.selection == [] and "application/vnd.jupyter.widget-view+json" in shown._repr_mimebundle_()[0]
+    else:
+        fragment = Fragment(shown)
+        assert fragment.tags == ["iframe"] and fragment.text == ""
+    with pytest.raises(oc.ArgumentError, match="a routine is viewed"):
+        view(3)

@@ -317,6 +317,7 @@ class Page {
     const names = origins.map((n) => [table[n][0], table[n][1]].filter(Boolean).join("  ") || "no line of Python");
     $("selected").textContent = names.slice(0, 3).join(",  ")
       + (names.length > 3 ? ` and ${names.length - 3} more` : "");
+    if (window.parent !== window) window.parent.postMessage({ selection: names }, "*"); // the widget of a notebook
     if (chosen?.reasons) $("reasons").textContent = chosen.reasons;
     this.showPlans();
     this.scroll(chosen);
