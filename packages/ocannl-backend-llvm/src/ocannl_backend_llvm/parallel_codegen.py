@@ -127,12 +127,9 @@ class _ModuleCompiler:
             self._module = enter_context(llvm.parse_assembly(text, context))
             self._errors = enter_context(ffi.OutputString())
             self._module.verify()
-            with ExitStack() as scope:
-                tuning = scope.enter_context(llvm.create_pipeline_tuning_options(CODEGEN_LEVEL))
-                builder = scope.enter_context(llvm.create_pass_builder(self._machine, tuning))
-                passes = scope.enter_context(llvm.create_new_module_pass_manager())
+            with llvm.create_new_module_pass_manager() as passes:
                 passes.add_sroa_pass()
-                passes.run(self._module, builder)
+                passes.run(self._module, _pass_builder(target))
         except RuntimeError as error:
             self._raise_rejected(error)
         except BaseException:  # an interrupt
@@ -167,6 +164,13 @@ class _ModuleCompiler:
         self.close()
         path = save_source(self._text, "llvm", ".ll")
         raise CompileError(f"LLVM rejected generated code, kept in {path}: {message}") from None
+
+
+@cache
+def _pass_builder(target: Target) -> Any:
+    """Returns the pass builder of all modules, which llvmlite uses in one thread at a time: disposing of a builder
+    leaves 1.5 KiB behind."""
+    return llvm.create_pass_builder(machine(target), llvm.create_pipeline_tuning_options(CODEGEN_LEVEL))
 
 
 def _dispose(context: Any) -> None:
