@@ -51,11 +51,12 @@ INTERNAL = {  # members without an underscore that other modules of the package 
     train.EarlyStopping: "checkpoint_parts",
     train.Fitted: "checkpoint_parts",
     train.LossScale: "parts",
-    oc.World: "exchange gatherer next_pair_tag next_tag run signal wait",
+    oc.Routine: "check_symbols",
+    oc.World: "exchange gatherer next_pair_tag next_tag require_open run signal wait",
     train.ReduceOnPlateau: "checkpoint_parts",
 }
 PUBLIC_CLASSES = (
-    *INTERNAL, oc.Graph, oc.GraphNode, oc.Routine, train.Checkpoints, train.DataParallel, train.EMA, train.EpochResult,
+    *INTERNAL, oc.Graph, oc.GraphNode, train.Checkpoints, train.DataParallel, train.EMA, train.EpochResult,
     train.Metric, oc.World,
 )  # fmt: skip
 EXTERNAL_OPTIONS = {  # of pip, pytest and Slurm
