@@ -51,6 +51,16 @@ def test_a_composition_has_the_result_of_numpy(op, p):
         agree(str(op), got, want, inputs, allowed(op, p) + (SEVERAL_ROUNDINGS.get(op.name, 0) if p.is_float else 0))
 
 
+@pytest.mark.parametrize("name", ["neg", "abs"])
+def test_signs_of_zeros(name):
+    zeros = np.array([0.0, -0.0], np.float32)
+    example = elementwise("zeros", [zeros], zeros, lambda x: Apply(BY_NAME[name], (x,)))
+    proc = compose_operations(example.proc, FEWEST)
+    (x, y) = proc.bufs
+    got = interpret(proc, {x.node: zeros, y.node: np.ones_like(zeros)}, {})[y.node]
+    assert np.signbit(got).tolist() == [name == "neg", False]
+
+
 def test_loads_of_guarded_values_stay_guarded():
     """`y[i] = abs(x[i])` where `x` has this cell, else -1."""
     a = np.array([-3, 2, -1], np.float32)

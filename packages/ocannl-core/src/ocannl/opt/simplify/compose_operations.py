@@ -41,7 +41,7 @@ def compose_operations(proc: Proc, capabilities: Capabilities) -> Proc:
           y : f32[5]  out                                y : f32[5]  out
           for i in 0..5:                         ==>     for i in 0..5:
             y[i] = abs(x[i])                               let v = x[i]
-                                                           y[i] = where(v < 0, -v, v)
+                                                           y[i] = where(v < 0, -v, v) + 0
 
     Operations without a composition are left to the backend, which refuses them.
     """
@@ -127,9 +127,14 @@ class _Composer:
         return variable
 
 
+def _neg(s: _Composer, x: Expr) -> Expr:
+    return s.apply("mul", x, -1) if x.precision.is_float else s.apply("sub", 0, x)  # 0 - 0 has no sign
+
+
 def _abs(s: _Composer, x: Expr) -> Expr:
     x = s.bind(x)
-    return s.apply("where", s.apply("lt", x, 0), s.apply("neg", x), x)
+    magnitude = s.apply("where", s.apply("lt", x, 0), s.apply("neg", x), x)
+    return s.apply("add", magnitude, 0) if x.precision.is_float else magnitude  # 0 for -0
 
 
 def _sat01_gate(s: _Composer, x: Expr, y: Expr) -> Expr:
@@ -162,7 +167,7 @@ def _threefry(rounds: int, s: _Composer, *operands: Expr) -> Expr:
 
 COMPOSITIONS: Mapping[str, Callable[..., Expr]] = {
     "id": lambda s, x: x,
-    "neg": lambda s, x: s.apply("sub", 0, x),
+    "neg": _neg,
     "abs": _abs,
     "relu": lambda s, x: s.apply("max", x, 0),
     "sat01": lambda s, x: s.apply("min", s.apply("max", x, 0), 1),
