@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -58,6 +59,7 @@ class MpiConnection:
         self._host = self._world.Split_type(MPI.COMM_TYPE_SHARED)
         self.hosts = tuple(self._world.allgather(self._host.allgather(self.rank)[0]))
         self._windows: list[MPI.Win] = []
+        atexit.register(self._free)  # after the end of the world, and before that of MPI
         self._host.Barrier()  # all have opened the segments of MPICH
         if MPI.Get_library_version().startswith("MPICH"):
             _unlink_segments()
@@ -90,10 +92,12 @@ class MpiConnection:
         self._world.Abort(status)
 
     def close(self) -> None:
-        """Ends the access to windows of other ranks. Memory, which arrays may use, and communicators are freed with the
-        process."""
+        """Without effect: windows, whose memory arrays may use, are freed at the end of the process."""
+
+    def _free(self) -> None:
         for window in self._windows:
             window.Unlock_all()
+            window.Free()
         self._windows.clear()
 
 
