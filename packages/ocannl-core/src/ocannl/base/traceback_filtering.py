@@ -173,7 +173,7 @@ def user_frames(trace: TracebackType | None) -> TracebackType | None:
     """Returns the traceback without the framework's frames."""
     entries: list[TracebackType] = []
     while trace is not None:
-        if str(trace.tb_frame.f_globals.get("__name__")).partition(".")[0] not in PACKAGES:
+        if not _is_own(trace.tb_frame):
             entries.append(trace)
         trace = trace.tb_next
     kept: TracebackType | None = None
@@ -197,9 +197,14 @@ def warn_user(message: Warning) -> None:
         warnings.warn_explicit(message, type(message), frame.f_code.co_filename, frame.f_lineno)
 
 
+def _is_own(frame: FrameType) -> bool:
+    """Whether the frame belongs to the core or to an extension of this project."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in PACKAGES
+
+
 def _user_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in PACKAGES:
+    while frame is not None and _is_own(frame):
         frame = frame.f_back
     return frame
 

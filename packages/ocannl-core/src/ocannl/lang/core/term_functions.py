@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from ocannl.ir.precision import Precision, float32, float64
 from ocannl.lang.core.symbolic_terms import Term, apply, holes
 
-EXPM1_TERMS = {False: 9, True: 16}  # in float64: the next is below a quarter of an ulp at 1/2
-
 
 def precision_of(x: Term) -> Precision:
     """The type of the first tensor in a formula."""
@@ -73,7 +71,7 @@ def log1p(x: Term) -> Term:
 
 def expm1(x: Term) -> Term:
     """`exp(x) - 1`: by the Taylor polynomial below 1/2, above which the difference loses one bit at most."""
-    terms = EXPM1_TERMS[precision_of(x) is float64]
+    terms = 16 if precision_of(x) is float64 else 9  # the next is below a quarter of an ulp
     near = x * polynomial(x, [1 / math.factorial(n) for n in range(1, terms + 1)])
     return where(absolute(x) < 0.5, near, exp(x) - 1.0)
 
