@@ -8,6 +8,7 @@ import inspect
 import json
 import re
 import runpy
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -238,14 +239,21 @@ def quoted_options(paths: Iterable[Path]) -> set[str]:
     return {option for text in texts for option in re.findall(r"[\"'`](--[a-z][\w-]*)[\"'` =]", text)}
 
 
+def settings_of_distributions() -> set[str]:
+    tables = (tomllib.loads(path.read_text(encoding="utf-8")) for path in ROOT.glob("packages/*/pyproject.toml"))
+    groups = (table["project"].get("entry-points", {}).get("ocannl.settings", {}) for table in tables)
+    return {name for group in groups for name in group}
+
+
 @pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_settings_on_pages_exist(page: Path) -> None:
     text = "\n".join(code_of(page))
     calls = re.findall(r"oc\.settings\(([^)]*)\)", text)
     used = {name for call in calls for name in re.findall(r"(\w+)=", call)}
-    assert sorted(used - {s.name for s in SETTINGS}) == []
+    settings = {s.name for s in SETTINGS} | settings_of_distributions()
+    assert sorted(used - settings) == []
     variables = {name for name in re.findall(r"OCANNL_[A-Z_]+\b", text) if not name.endswith("_")}
-    assert sorted(variables - {s.variable for s in SETTINGS} - test_variables()) == []
+    assert sorted(variables - {f"OCANNL_{name.upper()}" for name in settings} - test_variables()) == []
 
 
 @cache

@@ -10,8 +10,8 @@ from importlib import import_module
 from ocannl.backend import API_MINOR, API_VERSION
 
 MODULES = (
-    "ocannl.backend", "ocannl.backend.cpu", "ocannl.codegen", "ocannl.ir.affine", "ocannl.ir.capabilities",
-    "ocannl.ir.loops", "ocannl.ir.ops", "ocannl.ir.precision",
+    "ocannl.backend", "ocannl.backend.cpu", "ocannl.base.setting_types", "ocannl.codegen", "ocannl.ir.affine",
+    "ocannl.ir.capabilities", "ocannl.ir.loops", "ocannl.ir.ops", "ocannl.ir.precision",
 )  # fmt: skip
 RULE = """\
 # The interface of backend plugins. After a change, raise API_VERSION if a plugin for the version before might not work,

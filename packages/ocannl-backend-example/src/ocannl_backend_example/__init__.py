@@ -22,4 +22,5 @@ def ocannl_backend() -> BackendInfo:
         priority=-50,
         probe=lambda: None,  # works wherever Python does
         load=_load,
+        api_minor=3,  # declares a setting
     )

@@ -43,6 +43,13 @@ def cast(value: float, source: str, target: str) -> float:
     return result
 
 
+def checked(index: int) -> int:
+    """An index of an array, in which Python would count negative ones from the end."""
+    if index < 0:
+        raise IndexError(f"index {index} is negative")
+    return index
+
+
 def power(base: int, exponent: int) -> int:
     """The power of integers modulo 2**64; negative exponents truncate towards zero."""
     if exponent >= 0:
@@ -55,7 +62,7 @@ def rounding_function(ctype: Any) -> Callable[[float], float]:
     return lambda value: ctype(value).value
 
 
-NAMES: dict[str, object] = {"apply": apply, "cast": cast, "inf": inf, "nan": nan, "power": power}
+NAMES: dict[str, object] = {"apply": apply, "cast": cast, "checked": checked, "inf": inf, "nan": nan, "power": power}
 NAMES |= {ctype: getattr(ctypes, ctype) for ctype in CTYPES.values()}
 NAMES |= {f"as_{name}": rounding_function(getattr(ctypes, ctype)) for name, ctype in CTYPES.items()}
 

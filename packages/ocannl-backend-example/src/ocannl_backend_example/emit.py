@@ -22,6 +22,7 @@ from ocannl.ir import loops as ir
 from ocannl.ir.affine import Affine, Bound, Cond, Sym
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.precision import Precision
+from ocannl_backend_example.settings import CHECK_INDICES
 
 CTYPES = {  # the supported precisions, by their storage types in `ctypes`
     "bool": "c_bool", "uint8": "c_uint8", "uint16": "c_uint16", "uint32": "c_uint32", "uint64": "c_uint64",
@@ -33,7 +34,7 @@ PYTHON_OPS = {  # operations that are correct in Python up to rounding to the pr
     "le": "{} <= {}", "gt": "{} > {}", "ge": "{} >= {}", "eq": "{} == {}", "ne": "{} != {}", "fst": "{0}", "snd": "{1}",
     "and": "{} != 0 and {} != 0", "or": "{} != 0 or {} != 0", "where": "{1} if {0} else {2}", "fma": "{} * {} + {}",
 }  # fmt: skip
-HELPERS = ("apply", "at", "cast", "inf", "nan", "power", "range", "max", "min", "run")
+HELPERS = ("apply", "at", "cast", "checked", "inf", "nan", "power", "range", "max", "min", "run")
 RESERVED = (*keyword.kwlist, *HELPERS, *CTYPES.values(), *(f"as_{name}" for name in CTYPES))
 
 
@@ -145,7 +146,8 @@ class _Program:
         return " and ".join(tests) or "True"
 
     def cell(self, ref: ir.Ref) -> str:
-        return f"{self.name(ref.buf)}[{self.index(ref.address)}]"
+        index = self.index(ref.address)
+        return f"{self.name(ref.buf)}[{f'checked({index})' if CHECK_INDICES.get() else index}]"
 
     # --------------------------------------------------------------------------------------------------------- values
 

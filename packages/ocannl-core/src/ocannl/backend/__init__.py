@@ -21,6 +21,7 @@ from ocannl.backend.api import (
 )
 from ocannl.backend.hookspecs import hookimpl
 from ocannl.backend.saved_source import save_source
+from ocannl.base.config import ConfigSetting
 from ocannl.base.errors import BackendUnavailable, CompileError, DeviceLost, OutOfMemory, Unsupported
 from ocannl.ir.capabilities import Capabilities
 
@@ -35,6 +36,7 @@ __all__ = [
     "Capabilities",
     "CompiledCode",
     "CompileError",
+    "ConfigSetting",
     "Device",
     "DeviceLost",
     "Entry",

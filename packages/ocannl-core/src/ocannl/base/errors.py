@@ -100,7 +100,7 @@ class HostCallError(OcannlError):
 
 
 class PluginError(OcannlError):
-    """The operations of an installed package cannot be used; the others can."""
+    """The operations or settings of an installed package cannot be used; the others can."""
 
 
 class ConfigError(OcannlError):

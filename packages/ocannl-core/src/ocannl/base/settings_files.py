@@ -34,8 +34,16 @@ class SettingRow(Protocol):
     @property
     def name(self) -> str: ...
     @property
+    def variable(self) -> str: ...
+    @property
     def personal(self) -> bool: ...
     def parse(self, raw: object, source: str) -> object: ...
+
+
+class SettingRows(Mapping[str, SettingRow]):
+    """All settings by name. Those that are not `builtin` are announced by other distributions."""
+
+    builtin: Mapping[str, SettingRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ class _Content:
     problem: str = ""
 
 
-def project_file(rows: Mapping[str, SettingRow]) -> SettingsFile | None:
+def project_file(rows: SettingRows) -> SettingsFile | None:
     """Returns the nearest settings file in the current folder or its ancestors; None if there is none. Raises
     `ConfigError` for a file of the user that is invalid."""
     try:
@@ -71,7 +79,7 @@ def project_file(rows: Mapping[str, SettingRow]) -> SettingsFile | None:
     return None
 
 
-def user_file(rows: Mapping[str, SettingRow]) -> SettingsFile | None:
+def user_file(rows: SettingRows) -> SettingsFile | None:
     """Returns the user's own settings file; None if there is none, or if others can write it."""
     path = _user_path("ocannl.toml")
     content = _current_content(path)
@@ -109,7 +117,7 @@ def _user_paths(_config_home: str | None, _home: str | None, name: str) -> str:
 # ------------------------------------------------------------------------------------------------------ which settings
 
 
-def _own(path: str, content: _Content, rows: Mapping[str, SettingRow]) -> Mapping[str, object] | None:
+def _own(path: str, content: _Content, rows: SettingRows) -> Mapping[str, object] | None:
     """Returns the settings of a file that belongs to the user, to root, or to the owner of a trusted folder."""
     table = _checked(path, content, rows)
     if table is None or not (personal := [name for name in table if rows[name].personal]):
@@ -129,7 +137,7 @@ def _own(path: str, content: _Content, rows: Mapping[str, SettingRow]) -> Mappin
     return {name: value for name, value in table.items() if not rows[name].personal}
 
 
-def _checked(path: str, content: _Content, rows: Mapping[str, SettingRow]) -> Mapping[str, object] | None:
+def _checked(path: str, content: _Content, rows: SettingRows) -> Mapping[str, object] | None:
     if content.problem:
         raise ConfigError(f"{path} {content.problem}")
     for name in content.table or ():
@@ -138,14 +146,14 @@ def _checked(path: str, content: _Content, rows: Mapping[str, SettingRow]) -> Ma
     return content.table
 
 
-def _harmless(path: str, content: _Content, rows: Mapping[str, SettingRow], author: str) -> Mapping[str, object] | None:
+def _harmless(path: str, content: _Content, rows: SettingRows, author: str) -> Mapping[str, object] | None:
     """Returns the valid settings of a file of another user that neither run commands nor choose where files are
     written."""
     if content.problem:
         _warn(f"{path} {author} and {content.problem}: this file is ignored")
         return None
     assert content.table is not None
-    table = {name: value for name, value in content.table.items() if _is_harmless(rows.get(name), value, path)}
+    table = {name: value for name, value in content.table.items() if _is_harmless(rows.builtin.get(name), value, path)}
     ignored = [name for name in content.table if name not in table]
     used = f"{_listed(list(table))} in it counts" if table else "nothing in it counts"
     without = f", {_listed(ignored)} does not" if ignored else ""
@@ -169,7 +177,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(f"`{name}`"[:60] for name in names[:8])
 
 
-def unknown_setting(name: str, source: str, rows: Mapping[str, SettingRow]) -> ConfigError:
+def unknown_setting(name: str, source: str, rows: SettingRows) -> ConfigError:
     import difflib
 
     close = difflib.get_close_matches(name, rows, 1)

@@ -18,6 +18,7 @@ from ocannl.backend.returned_values import compile_code, link_program
 from ocannl.base.disk_cache import Record, open_cache
 from ocannl.base.errors import CompileError, Unsupported
 from ocannl.base.log import logger
+from ocannl.base.plugin_settings import code_values
 from ocannl.codegen.identical_code_folding import canonical_text
 from ocannl.codegen.outlining import outline_nests
 from ocannl.ir.loops import MemorySpace, Proc
@@ -66,7 +67,8 @@ class Benchmark:
         backend = self.autotuner.backend
         parts = [
             source_fingerprint.package_fingerprint("ocannl"),
-            source_fingerprint.package_fingerprint(type(backend).__module__.partition(".")[0]),
+            source_fingerprint.package_fingerprint(package := type(backend).__module__.partition(".")[0]),
+            code_values(package),
             backend.name,
             backend.version,
             backend.capabilities.canonical(),

@@ -16,6 +16,7 @@ from ocannl.base.disk_cache import Cache, Record, open_cache
 from ocannl.base.errors import CompileError
 from ocannl.base.forks import after_fork_in_child, replace_after_fork
 from ocannl.base.log import logger
+from ocannl.base.plugin_settings import code_values
 from ocannl.ir.canon import Canonical, canonical
 from ocannl.ir.loops import AccessMode, Fact
 from ocannl.ir.tnode import Placement
@@ -50,7 +51,8 @@ def key(canon: Canonical, name: str, backend: Backend, plans: str) -> str:
     the plans."""
     parts = [
         source_fingerprint.package_fingerprint("ocannl"),
-        source_fingerprint.package_fingerprint(type(backend).__module__.partition(".")[0]),
+        source_fingerprint.package_fingerprint(package := type(backend).__module__.partition(".")[0]),
+        code_values(package),
         backend.name,
         backend.version,
         backend.capabilities.canonical(),

@@ -23,6 +23,7 @@ from ocannl.backend.discovery import core_version
 from ocannl.base import config
 from ocannl.base.config import CACHE
 from ocannl.base.disk_cache import cache_root
+from ocannl.base.plugin_settings import code_values
 from ocannl.base.plugins import exception_summary
 from ocannl.base.private_folder import PrivateFolder, open_private_folder
 from ocannl.ir.capabilities import Capabilities
@@ -76,6 +77,7 @@ def content(
         "machine": platform.machine(),
         "backend": backend.name,
         "backend_version": backend.version,
+        "plugin_settings": code_values(type(backend).__module__.partition(".")[0]),
         "settings": {s.name: str(s.get()) for s in config.SETTINGS if s.name not in UNPUBLISHED_SETTINGS},
         "failed": failed,
         "error": str(error).replace(str(Path.home()), "~").splitlines(),
