@@ -18,9 +18,9 @@ for cells that are not read again soon; its value is visible to all statements a
 `Update(ref, op, e)` is `ref = ref op e` for a monoid op, so iterations of a reduction may be reordered. `Let` defines a
 value and `Local` allocates storage; the scope of both ends with the enclosing block. The operands and the result of an
 `Apply` have the same type. `where` evaluates both branches, `When` only the one that its affine condition selects, as
-a guard of padding and partial writes. A `Cast` to bool is `!= 0`; from a float to an integer it truncates toward zero,
-with an unspecified result out of range; between integers it wraps. `Poll` is a safepoint, where a cancelled program may
-return with the cells written so far; backends may ignore it. `ReadClock` stores the time in a cell. `verify` proves
+a guard of padding and partial writes. A `Cast` to bool is `!= 0`; between integers it wraps; from a float to an integer
+it truncates toward zero and saturates, and NaN becomes 0. `Poll` is a safepoint, where a cancelled program may return
+with the cells written so far; backends may ignore it. `ReadClock` stores the time in a cell. `verify` proves
 that every access is in bounds.
 """
 

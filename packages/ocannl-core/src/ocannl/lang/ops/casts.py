@@ -19,8 +19,8 @@ from ocannl.lang.core.tensor import COMPARISONS, Tensor, apply
 def cast(x: object, dtype: object, *, label: str | None = None) -> Tensor:
     """Converts values to another data type.
 
-    Conversions to floats round to nearest, from floats to integers truncate, to bool compare with 0; integers wrap. The
-    result for a float outside the range of an integer type is unspecified.
+    Conversions to floats round to nearest, and to bool compare with 0; integers wrap. Conversions from floats to
+    integers truncate and saturate: the result is the nearest number of the type, and 0 for NaN.
 
     Shapes: `...|...->... => ...|...->...`.
     Grad:   `g`, converted to the type of `x`; none through integers.

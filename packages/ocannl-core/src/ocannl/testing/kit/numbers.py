@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ EDGES = (
     -1e30, 1 + 2**-7, 1 - 2**-8, 10.25, 87.0, -87.0, 709.0,
 )  # fmt: skip
 CONVERSION_EDGES = (
-    0.49, 1.5, 2.5, -2.5, 100.7, -100.7, 255.0, 256.0, 300.0, 65504.0, 65535.0, 65536.0, 2.0**31, -(2.0**31), 2.0**32,
-    2.0**53 + 2, 2.0**63, -(2.0**63), 2.0**64, 1e-320,
+    0.49, 1.5, 2.5, -2.5, 100.7, -100.7, 127.9, 128.0, -128.9, -129.0, 255.0, 256.0, 300.0, 65504.0, 65535.0, 65536.0,
+    2.0**31 - 128, 2.0**31 - 0.5, 2.0**31, -(2.0**31), -(2.0**31) - 1, 2.0**32, 2.0**53 + 2, 2.0**63 - 2.0**39, 2.0**63,
+    -(2.0**63), -(2.0**64), 2.0**64, 1e-320,
 )  # fmt: skip
 
 
@@ -102,16 +104,14 @@ def agree_fused(label: str, p: Precision, got: Array, operands: Sequence[Array])
     agree(label, np.where(fine, 0, 1), np.zeros(got.shape, int), operands)
 
 
-def converted(x: Array, source: Precision, target: Precision) -> tuple[Array, Array]:
-    """The numbers that fit another type, and their conversion to it."""
+def converted(x: Array, source: Precision, target: Precision) -> Array:
+    """The conversion of numbers to another type; integers saturate, and NaN becomes 0."""
     with np.errstate(all="ignore"):
         if target is bool_ or not source.is_float or target.is_float:
-            return x, x.astype(target.numpy)
-        info = np.iinfo(target.numpy)
-        truncated = np.trunc(x.astype(np.longdouble))
-        fits = (truncated >= int(info.min)) & (truncated <= int(info.max)) & ~np.isnan(truncated)
-        kept = np.asarray(x[fits])
-        return kept, np.array([int(v) for v in kept.astype(np.longdouble)], target.numpy)
+            return x.astype(target.numpy)
+    info = np.iinfo(target.numpy)
+    nearest = [0 if isnan(v) else int(info.min if v < info.min else min(v, info.max)) for v in x.astype(float).tolist()]
+    return np.array(nearest, target.numpy)
 
 
 def agree_signed(label: str, got: Array, want: Array, operands: Array) -> None:
