@@ -132,7 +132,9 @@ MAX_HOISTING_SLOWDOWN = 1.1  # estimated cycles of nests under a hoisted loop; t
 
 # --- additions that a term of a sum takes part in; an error of 64 eps allows 128 of them (docs/numbers.md) ------------
 
-MAX_ADDITIONS_PER_TERM = 94  # within a reduction
+MAX_ADDITIONS_PER_TERM = 94  # within a reduction whose results may be parts of another sum
+MAX_ADDITIONS_PER_RESULT_TERM = 124  # within a reduction whose results are arrays of the caller
+MAX_UNROLLED_BLOCKS = 4  # of a sum; the code of each is separate
 MAX_ADDITIONS_PER_PART = 30  # within a short sum of cells of a temporary, which may be the parts of a split reduction
 MAX_ADDITIONS_PER_STEP = 40  # within a reduction that continues a sum, such as each row of a fused reduction
 MAX_ROW_ADDITIONS = 54  # of the steps of a fused reduction

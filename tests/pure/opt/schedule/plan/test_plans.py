@@ -57,6 +57,7 @@ def test_blocks_of_sums_compute_equal_results(
     seeds: range, max_additions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "MAX_ADDITIONS_PER_TERM", max_additions)
+    monkeypatch.setattr(machine, "MAX_ADDITIONS_PER_RESULT_TERM", max_additions + 1)
     monkeypatch.setattr(machine, "MAX_ADDITIONS_PER_STEP", max_additions - 1)
     test_any_plan_computes_equal_results(seeds, machine.MAX_UNROLLED_EPILOGUE_OPS, monkeypatch)
 

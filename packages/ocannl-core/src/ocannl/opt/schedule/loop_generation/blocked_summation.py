@@ -45,7 +45,9 @@ def max_additions(group: FusionGroup, reduction: Reduction) -> int:
     """Returns the number of additions that a term may take part in. A reduction that starts from a cell which it
     overwrites is a step of a longer sum, and a short sum of cells of a temporary may be the second stage of a split
     reduction: the additions of both are added to those of other reductions."""
-    limit, value = machine.MAX_ADDITIONS_PER_TERM, reduction.update.value
+    limit, value = machine.MAX_ADDITIONS_PER_RESULT_TERM, reduction.update.value
+    if any(ref.buf.access is AccessMode.TEMP for ref in group.writes):
+        limit = machine.MAX_ADDITIONS_PER_TERM
     if isinstance(reduction.init, Load) and reduction.init.ref in group.writes:
         limit = machine.MAX_ADDITIONS_PER_STEP
     is_short = prod(sym.extent for sym in reduction.syms) <= machine.MAX_REDUCTION_PARTS

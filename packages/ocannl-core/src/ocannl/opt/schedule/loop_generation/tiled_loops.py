@@ -298,9 +298,12 @@ class _TileBuilder:
         counter = None if region.strips else syms.pop()  # a loop over tiles that `term` builds
         fresh = {sym: Sym(self.names(sym.name), sym.lo, sym.hi) for sym in syms}
         values = {sym: Affine.of(new) for sym, new in fresh.items()}
+        modes = [Mode.SERIAL] * len(self.summation.levels)
+        if self.has_unrolled_blocks(reduction):
+            modes[0] = Mode.UNROLLED
         levels = [
-            [loop(fresh[sym], (), reduction.update.origin) for sym in level if sym is not counter]
-            for level in self.summation.levels
+            [loop(fresh[sym], (), reduction.update.origin, mode=mode) for sym in level if sym is not counter]
+            for level, mode in zip(self.summation.levels, modes, strict=True)
         ]
         region = replace(region, values={**region.values, **values})
         cond, update = reduction.cond.substitute(region.values), reduction.update
@@ -319,6 +322,15 @@ class _TileBuilder:
             border += wrap_in_loops((), cond.substitute(row_values), term(row_region, update, sums[-1]))
         body = If(_all_or_any_row(interior, region, min), term(region, interior_update, sums[-1]), border)
         return nest_levels(levels, _all_or_any_row(cond, region, max) & bounds, (body,), add_block)
+
+    def has_unrolled_blocks(self, reduction: Reduction) -> bool:
+        """Whether the reduction has few blocks, whose number is constant. Unrolled, the first block starts the
+        accumulators, and the last adds to registers."""
+        assert self.summation is not None
+        blocks, *inner_levels = self.summation.levels
+        is_bounded = any(sym in reduction.cond.syms for sym in reduction.syms)
+        count = prod(sym.extent for sym in blocks)
+        return len(inner_levels) == 1 and not is_bounded and count <= machine.MAX_UNROLLED_BLOCKS
 
     def add_block(
         self, reduction: Reduction, sums: Sequence[Buf], region: TileRegion, depth: int, block: Body
