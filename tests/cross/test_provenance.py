@@ -23,7 +23,7 @@ from ocannl.base.source_positions import line_of, path_of
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 from ocannl.ir.merged_origins import OriginReaders
-from ocannl.ir.provenance import NestCache, body_lines, program_lines
+from ocannl.ir.provenance import PrintCache, body_lines, program_lines
 from ocannl.runtime.program import Program
 from ocannl.testing.random_expressions import generate
 
@@ -45,7 +45,7 @@ def count(program: Program, text: str = "") -> Counter[str]:
     """Counts lines, those that lead to no line of Python, and lines of Python that lead to no statement of a stage."""
     stages: list[Proc] = []
     replace(program, capabilities=vectorizing()).rebuild(lambda name, proc: stages.append(proc))
-    lines_cache: NestCache = {}
+    lines_cache = PrintCache()
     readers = OriginReaders(stages[0])
     written = {line.origin for line in body_lines(stages[0], lines_cache)}
     counts: Counter[str] = Counter()

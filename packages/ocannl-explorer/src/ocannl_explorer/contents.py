@@ -14,7 +14,7 @@ from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.merged_origins import OriginReaders
 from ocannl.ir.printer import short_name
-from ocannl.ir.provenance import NestCache, ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_parts
+from ocannl.ir.provenance import PrintCache, ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_parts
 from ocannl.ir.tnode import Decision, TNode, tensor_of
 from ocannl.runtime.nest_programs import partition
 from ocannl.runtime.profile import Profile
@@ -38,7 +38,7 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
     """Collects all columns of the page. Keys are documented beside the functions that compute them."""
     files = SourceFiles()
     origins = Origins(files)
-    cache: NestCache = {}
+    cache = PrintCache()
     rebuilt = [_Rebuilt(part, cache) if isinstance(part, Program) else part for part in parts_of(routine.program)]
     programs = [part for part in rebuilt if isinstance(part, _Rebuilt)]
     parts = [part.result if isinstance(part, _Rebuilt) else part for part in rebuilt]
@@ -72,15 +72,19 @@ class _Rebuilt:
         searches: the candidate plans of the nests
     """
 
-    def __init__(self, program: Program, cache: NestCache) -> None:
+    def __init__(self, program: Program, cache: PrintCache) -> None:
         self.stages: dict[str, list[Part]] = {}
         self.merged: dict[str, dict[Origin, tuple[Origin, ...]]] = {}
         procs: dict[str, Proc] = {}
         self.result = program.rebuild(procs.__setitem__)
         readers = OriginReaders(procs["lower"])
+        origins: dict[int, set[Origin]] = {}  # of the parts, which stages share
         for name, proc in procs.items():
-            self.stages[name] = program_parts(proc, cache)
-            self.merged[name] = readers.merged({line.origin for part in self.stages[name][1:] for line in part})
+            self.stages[name] = parts = program_parts(proc, cache)
+            for part in parts[1:]:
+                if id(part) not in origins:
+                    origins[id(part)] = {line.origin for line in part}
+            self.merged[name] = readers.merged(set().union(*[origins[id(part)] for part in parts[1:]]))
         names = list(procs)
         scheduled = names.index("schedule") if "schedule" in procs else 0
         self.searches = list(searches(program, procs[names[scheduled - 1]])) if scheduled else []
@@ -123,7 +127,7 @@ def _search(search: Search, origins: Origins) -> Json:
     }  # fmt: skip
 
 
-def _generated(routine: Routine, parts: Sequence[Proc | HostCall], origins: Origins, cache: NestCache) -> Json:
+def _generated(routine: Routine, parts: Sequence[Proc | HostCall], origins: Origins, cache: PrintCache) -> Json:
     """The generated text: `lines` in HTML, and for each line the set of its `origins`, which index `sets`."""
     suffix = getattr(routine.context.backend, "source_suffix", "")
     lines = routine.source().splitlines()
@@ -152,7 +156,7 @@ def _tensor(node: TNode, decision: Decision, origins: Origins) -> Json:
     }
 
 
-def _arena(procs: Sequence[Proc], origins: Origins, cache: NestCache) -> list[Json]:
+def _arena(procs: Sequence[Proc], origins: Origins, cache: PrintCache) -> list[Json]:
     """For each program with an arena: its size, and the blocks with the range of statements in which they live."""
     arenas = []
     for proc in procs:
@@ -171,7 +175,7 @@ def _arena(procs: Sequence[Proc], origins: Origins, cache: NestCache) -> list[Js
 
 
 def _profile(
-    profile: Profile, parts: Sequence[Proc | HostCall], routine: Routine, origins: Origins, cache: NestCache
+    profile: Profile, parts: Sequence[Proc | HostCall], routine: Routine, origins: Origins, cache: PrintCache
 ) -> Json:
     """The rows of a profile, with the origins of their nests and host calls."""
     stamps = routine.context.backend.capabilities.timestamps

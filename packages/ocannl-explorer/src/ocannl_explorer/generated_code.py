@@ -10,7 +10,7 @@ from ocannl.ir.assign import Origin
 from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import Buf, Proc, Store, Update
 from ocannl.ir.printer import print_comp
-from ocannl.ir.provenance import NestCache, buffer_origins, nest_origins, program_lines
+from ocannl.ir.provenance import PrintCache, buffer_origins, nest_origins, program_lines
 from ocannl.ir.walk import walk
 
 Group = tuple[Origin, ...]
@@ -20,7 +20,7 @@ OutlinedProgram = tuple[Proc, Sequence[Nest], Mapping[Buf, Origin]]
 LEADING = ("/*", ";", "#", "@")  # lines that belong to the next function: comments and decorators
 
 
-def origins_of_lines(lines: Sequence[str], parts: Sequence[Proc | HostCall], cache: NestCache) -> list[Group]:
+def origins_of_lines(lines: Sequence[str], parts: Sequence[Proc | HostCall], cache: PrintCache) -> list[Group]:
     """Returns the origins of each line of the source: those of its function, host call, or line of a printed program,
     which is the source of the NumPy backend."""
     procs = [part for part in parts if isinstance(part, Proc)]

@@ -12,7 +12,7 @@ from typing import Any
 
 def html_page(data: dict[str, Any]) -> str:
     folder = files("ocannl_explorer") / "page"
-    packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 6, mtime=0)
+    packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 3, mtime=0)
     parts = {
         "TITLE": html.escape(f"{data['routine']} on {data['backend']}"),
         "STYLE": (folder / "style.css").read_text(encoding="utf-8"),

@@ -16,7 +16,7 @@ from ocannl.opt.schedule.plan import Plan, TilePlan, candidate_plans
 from ocannl.opt.schedule.schedule import schedulable_groups
 from ocannl.runtime.program import Program
 
-MAX_NESTS = 20
+MAX_NESTS = 12
 """More would take a page of a large program longer than all other parts of it."""
 
 

@@ -149,7 +149,8 @@ class Affine:
         return "".join(parts)
 
     def __str__(self) -> str:
-        return self.format()
+        sym = self.only_sym
+        return self.format() if sym is None else sym.name
 
 
 def _name(term: tuple[int, Sym]) -> str:

@@ -53,6 +53,9 @@ PRECEDENCE = {
 }  # fmt: skip
 SHORT = {"float": "f", "int": "i", "uint": "u"}
 
+Line = tuple[str, Origin | None]
+"""A printed line, and the origin of its statement."""
+
 
 def short_name(precision: Precision) -> str:
     """Short name of a precision: `f32` for float32; bool, bfloat16 and 8-bit floats keep their names."""
@@ -123,7 +126,9 @@ def format_expr(expr: Expr, outer: int = 0) -> str:
 def _bound(bound: Bound, lower: bool) -> str:
     parts = []
     for index, div in bound.quotients:
-        if div == 1:
+        if div == 1 and index.is_const:
+            parts.append(str(index.const if lower else index.const + 1))
+        elif div == 1:
             parts.append(str(index if lower else index + 1))
         else:
             parts.append(f"ceildiv({index}, {div})" if lower else f"floordiv({index}, {div})+1")
@@ -148,44 +153,51 @@ def _loop_head(loop: For) -> str:
     return f"{chunk}{mode}for {loop.sym.name} in {_bound(loop.lo, True)}..{_bound(loop.hi, False)}{step}"
 
 
-def _lines(body: Body, depth: int) -> Iterator[tuple[str, Origin | None]]:
+def _lines(body: Body, depth: int) -> list[Line]:
+    lines: list[Line] = []
+    _append_lines(lines, body, depth)
+    return lines
+
+
+def _append_lines(lines: list[Line], body: Body, depth: int) -> None:
     pad = "  " * depth
     for stmt in body:
         match stmt:
             case For():
-                yield f"{pad}{_loop_head(stmt)}:", stmt.origin
-                yield from _lines(stmt.body, depth + 1)
+                lines.append((f"{pad}{_loop_head(stmt)}:", stmt.origin))
+                _append_lines(lines, stmt.body, depth + 1)
             case BindIndex(sym, value, inner):
-                yield f"{pad}bind {sym.name} in {sym.lo}..{sym.hi + 1} = {format_expr(value)}:", None
-                yield from _lines(inner, depth + 1)
+                lines.append((f"{pad}bind {sym.name} in {sym.lo}..{sym.hi + 1} = {format_expr(value)}:", None))
+                _append_lines(lines, inner, depth + 1)
             case If(cond, true_body, false_body):
-                yield f"{pad}scope:" if cond.is_true and not false_body else f"{pad}if {cond}:", None
-                yield from _lines(true_body, depth + 1)
+                lines.append((f"{pad}scope:" if cond.is_true and not false_body else f"{pad}if {cond}:", None))
+                _append_lines(lines, true_body, depth + 1)
                 if false_body:
-                    yield f"{pad}else:", None
-                    yield from _lines(false_body, depth + 1)
+                    lines.append((f"{pad}else:", None))
+                    _append_lines(lines, false_body, depth + 1)
             case Store(ref, value, _, nontemporal):
                 text = f"{pad}{'nontemporal ' if nontemporal else ''}{format_ref(ref)} = {format_expr(value)}"
-                yield text, statement_origin(stmt)
+                lines.append((text, statement_origin(stmt)))
             case Update(ref, op, value, _):
                 origin = statement_origin(stmt)
                 if op.symbol:
-                    yield f"{pad}{format_ref(ref)} {op.symbol}= {format_expr(value)}", origin
+                    lines.append((f"{pad}{format_ref(ref)} {op.symbol}= {format_expr(value)}", origin))
                 else:
-                    yield f"{pad}{format_ref(ref)} = {op.name}({format_ref(ref)}, {format_expr(value)})", origin
+                    target = format_ref(ref)
+                    lines.append((f"{pad}{target} = {op.name}({target}, {format_expr(value)})", origin))
             case Let(name, value):
-                yield f"{pad}let {name} = {format_expr(value)}", None
+                lines.append((f"{pad}let {name} = {format_expr(value)}", None))
             case Local(buf, init):
                 initial = "" if init is None else f" = {format_number(init)}"
-                yield f"{pad}local {buf.name}: {buf_type(buf)}{initial}", None
+                lines.append((f"{pad}local {buf.name}: {buf_type(buf)}{initial}", None))
             case Comment(text):
-                yield f"{pad}# {' '.join(text.split())}", None
+                lines.append((f"{pad}# {' '.join(text.split())}", None))
             case Poll():
-                yield f"{pad}poll", None
+                lines.append((f"{pad}poll", None))
             case Prefetch(ref, distance):
-                yield f"{pad}prefetch(distance={distance}) {format_ref(ref)}", None
+                lines.append((f"{pad}prefetch(distance={distance}) {format_ref(ref)}", None))
             case ReadClock(ref):
-                yield f"{pad}{format_ref(ref)} = read_clock()", None
+                lines.append((f"{pad}{format_ref(ref)} = read_clock()", None))
 
 
 def statement_origin(stmt: Store | Update) -> Origin:
@@ -197,7 +209,7 @@ def statement_origin(stmt: Store | Update) -> Origin:
 
 def format_stmt(stmt: Stmt) -> str:
     """The first line of a statement."""
-    return next(_lines((stmt,), 0))[0]
+    return _lines((stmt,), 0)[0][0]
 
 
 def print_proc(proc: Proc, origins: bool = False) -> str:
@@ -212,7 +224,7 @@ def print_proc(proc: Proc, origins: bool = False) -> str:
     return "\n".join(out) + "\n"
 
 
-def header_lines(proc: Proc) -> Iterator[tuple[str, Origin | None]]:
+def header_lines(proc: Proc) -> Iterator[Line]:
     """Yields the lines above the statements of the printed program: a header, and a line for each array with the origin
     of its node, None without a node."""
     header = f"proc {proc.name}"
@@ -229,10 +241,10 @@ def header_lines(proc: Proc) -> Iterator[tuple[str, Origin | None]]:
         yield f"  {buf.name:<{name_width}} : {type_text:<{type_width}}  {placement}", origin
 
 
-def statement_lines(stmt: Stmt) -> list[tuple[str, Origin | None]]:
+def statement_lines(stmt: Stmt) -> list[Line]:
     """The lines of a statement of the outermost level, as in the printed program, and their origins, None for lines
     without one."""
-    return list(_lines((stmt,), 1))
+    return _lines((stmt,), 1)
 
 
 # --- Comp ------------------------------------------------------------------------------------------------------------

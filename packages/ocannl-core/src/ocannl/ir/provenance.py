@@ -12,7 +12,7 @@ tiles, accumulators, copies into packed arrays. These have the origin of the nes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
@@ -58,34 +58,60 @@ class PrintedNest:
         return frozenset(read), frozenset(written)
 
 
-NestCache = dict[int, PrintedNest]
-"""Printed statements by identity: most passes keep most statements."""
+@dataclass(frozen=True)
+class PrintCache:
+    """What programs of one compilation share when they are printed: most passes keep most statements, and all arrays.
+
+    Attributes:
+        nests: printed statements by identity
+        headers: the lines of headers by name, symbols and arrays
+    """
+
+    nests: dict[int, PrintedNest] = field(default_factory=dict)
+    headers: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
+
+    def nests_of(self, proc: Proc) -> list[PrintedNest]:
+        nests = []
+        for stmt in proc.body:
+            nest = self.nests.get(id(stmt))
+            if nest is None:
+                nest = self.nests[id(stmt)] = PrintedNest.of(stmt)
+            nests.append(nest)
+        return nests
+
+    def header_of(self, proc: Proc) -> tuple[str, ...]:
+        key = (proc.name, proc.syms, proc.bufs)
+        if key not in self.headers:
+            self.headers[key] = tuple([text for text, _ in header_lines(proc)])
+        return self.headers[key]
+
 
 Resolved = Sequence[Sequence[Origin | None]]
 """The origins of the lines of each statement of the outermost level; None if no statement of the program has one."""
 
 
-def program_lines(proc: Proc, cache: NestCache | None = None) -> tuple[ProgramLine, ...]:
+def program_lines(proc: Proc, cache: PrintCache | None = None) -> tuple[ProgramLine, ...]:
     """Returns the lines of `print_proc(proc)` with their origins. The header has the origin of the first statement."""
     return tuple(chain.from_iterable(program_parts(proc, cache)))
 
 
-def program_parts(proc: Proc, cache: NestCache | None = None) -> list[tuple[ProgramLine, ...]]:
+def program_parts(proc: Proc, cache: PrintCache | None = None) -> list[tuple[ProgramLine, ...]]:
     """Returns the lines of the header, and those of each statement of the outermost level. Programs with a statement
     in common share the tuple of its lines."""
-    nests = _printed_nests(proc, cache)
+    cache = cache or PrintCache()
+    nests = cache.nests_of(proc)
     resolved = _resolve(proc.body, nests)
     body = _body_parts(nests, resolved)
     arrays = _buffer_origins(proc, nests, resolved)
     first = next((part[0].origin for part in body), NOWHERE)
     head = [first, *(arrays[buf] for buf in proc.bufs)]
-    header = [ProgramLine(text, origin) for (text, _), origin in zip(header_lines(proc), head, strict=True)]
+    header = [ProgramLine(text, origin) for text, origin in zip(cache.header_of(proc), head, strict=True)]
     return [tuple(header), *body]
 
 
-def body_lines(proc: Proc, cache: NestCache | None = None) -> list[ProgramLine]:
+def body_lines(proc: Proc, cache: PrintCache | None = None) -> list[ProgramLine]:
     """Returns the lines of the statements: those of `program_lines` without the header."""
-    nests = _printed_nests(proc, cache)
+    nests = (cache or PrintCache()).nests_of(proc)
     return list(chain.from_iterable(_body_parts(nests, _resolve(proc.body, nests))))
 
 
@@ -96,9 +122,9 @@ def _body_parts(nests: Sequence[PrintedNest], resolved: Resolved) -> list[tuple[
     ]
 
 
-def buffer_origins(proc: Proc, cache: NestCache | None = None) -> dict[Buf, Origin]:
+def buffer_origins(proc: Proc, cache: PrintCache | None = None) -> dict[Buf, Origin]:
     """The origin of each array: that of its node, or else that of the first statement that accesses the array."""
-    nests = _printed_nests(proc, cache)
+    nests = (cache or PrintCache()).nests_of(proc)
     return _buffer_origins(proc, nests, _resolve(proc.body, nests))
 
 
@@ -111,20 +137,9 @@ def nest_origins(body: Sequence[Stmt], arrays: Mapping[Buf, Origin]) -> tuple[Or
     return tuple(dict.fromkeys(with_origin or [origin for buf, origin in arrays.items() if buf in written]))
 
 
-def buffer_lifetimes(proc: Proc, cache: NestCache | None = None) -> dict[Buf, tuple[int, int]]:
+def buffer_lifetimes(proc: Proc, cache: PrintCache | None = None) -> dict[Buf, tuple[int, int]]:
     """The first and the last statement of the outermost level that access each array."""
-    return _lifetimes(proc, _printed_nests(proc, cache))
-
-
-def _printed_nests(proc: Proc, cache: NestCache | None) -> list[PrintedNest]:
-    cache = {} if cache is None else cache
-    nests = []
-    for stmt in proc.body:
-        nest = cache.get(id(stmt))
-        if nest is None:
-            nest = cache[id(stmt)] = PrintedNest.of(stmt)
-        nests.append(nest)
-    return nests
+    return _lifetimes(proc, (cache or PrintCache()).nests_of(proc))
 
 
 def _lifetimes(proc: Proc, nests: Sequence[PrintedNest]) -> dict[Buf, tuple[int, int]]:
@@ -166,6 +181,8 @@ def _depth(text: str) -> int:
 def _resolve_nest(nest: Lines) -> list[Origin | None]:
     """Resolves the origins of lines by those below, then by those above."""
     origins = [origin if _has_position(origin) else None for _, origin in nest]
+    if None not in origins:
+        return origins
     depths = [_depth(text) for text, _ in nest]
     nearest: Origin | None = None  # of the lines that follow
     lowest = 0  # depth of the lines from the current one to the nearest with an origin
