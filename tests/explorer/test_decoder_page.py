@@ -17,11 +17,13 @@ from compare.models import model
 from compare.workloads import WORKLOADS
 
 import ocannl as oc
+from ocannl.runtime.program import Program
 
 pytestmark = pytest.mark.slow
 
 MAX_BYTES = 2_000_000
 MAX_SECONDS = 1.0  # beyond running the passes of the compiler
+MAX_ATTEMPTS = 20  # of processors that other processes share
 MAX_ANSWER_MS = 100
 
 ANSWERS = """
@@ -54,17 +56,26 @@ def step() -> Any:
     return ctx.compile(built.code, keep=built.results, name="step")
 
 
-def test_size_and_time(step: Any, tmp_path: Path) -> None:
-    beyond = []
-    for _ in range(3):
+def test_size_and_time(step: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = 0.0
+    rebuild = Program.rebuild
+
+    def timed(program: Program, *arguments: Any) -> Any:
+        nonlocal passes
         start = process_time()
-        step.program.rebuild()
-        passes = process_time() - start
+        try:
+            return rebuild(program, *arguments)
+        finally:
+            passes += process_time() - start
+
+    monkeypatch.setattr(Program, "rebuild", timed)
+    beyond = []
+    while len(beyond) < MAX_ATTEMPTS and min(beyond, default=MAX_SECONDS + 1) > MAX_SECONDS:
+        passes, start = 0.0, process_time()
         path = step.explore(tmp_path / "step.html")
-        beyond.append((process_time() - start - 2 * passes, passes))
+        beyond.append(process_time() - start - passes)
     assert path.stat().st_size <= MAX_BYTES
-    seconds, passes = min(beyond)
-    assert seconds <= max(MAX_SECONDS, passes), beyond  # of processors on which the passes take longer as well
+    assert min(beyond) <= MAX_SECONDS, beyond
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")

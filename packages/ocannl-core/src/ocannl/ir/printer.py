@@ -56,6 +56,9 @@ SHORT = {"float": "f", "int": "i", "uint": "u"}
 Line = tuple[str, Origin | None]
 """A printed line, and the origin of its statement."""
 
+PrintedLoops = dict[tuple[int, int], list[Line]]
+"""The lines of loops, by identity and depth."""
+
 
 def short_name(precision: Precision) -> str:
     """Short name of a precision: `f32` for float32; bool, bfloat16 and 8-bit floats keep their names."""
@@ -153,28 +156,31 @@ def _loop_head(loop: For) -> str:
     return f"{chunk}{mode}for {loop.sym.name} in {_bound(loop.lo, True)}..{_bound(loop.hi, False)}{step}"
 
 
-def _lines(body: Body, depth: int) -> list[Line]:
+def _lines(body: Body, depth: int, loops: PrintedLoops | None = None) -> list[Line]:
     lines: list[Line] = []
-    _append_lines(lines, body, depth)
+    _append_lines(lines, body, depth, {} if loops is None else loops)
     return lines
 
 
-def _append_lines(lines: list[Line], body: Body, depth: int) -> None:
+def _append_lines(lines: list[Line], body: Body, depth: int, loops: PrintedLoops) -> None:
     pad = "  " * depth
     for stmt in body:
         match stmt:
             case For():
-                lines.append((f"{pad}{_loop_head(stmt)}:", stmt.origin))
-                _append_lines(lines, stmt.body, depth + 1)
+                key = id(stmt), depth
+                if key not in loops:
+                    loops[key] = [(f"{pad}{_loop_head(stmt)}:", stmt.origin)]
+                    _append_lines(loops[key], stmt.body, depth + 1, loops)
+                lines += loops[key]
             case BindIndex(sym, value, inner):
                 lines.append((f"{pad}bind {sym.name} in {sym.lo}..{sym.hi + 1} = {format_expr(value)}:", None))
-                _append_lines(lines, inner, depth + 1)
+                _append_lines(lines, inner, depth + 1, loops)
             case If(cond, true_body, false_body):
                 lines.append((f"{pad}scope:" if cond.is_true and not false_body else f"{pad}if {cond}:", None))
-                _append_lines(lines, true_body, depth + 1)
+                _append_lines(lines, true_body, depth + 1, loops)
                 if false_body:
                     lines.append((f"{pad}else:", None))
-                    _append_lines(lines, false_body, depth + 1)
+                    _append_lines(lines, false_body, depth + 1, loops)
             case Store(ref, value, _, nontemporal):
                 text = f"{pad}{'nontemporal ' if nontemporal else ''}{format_ref(ref)} = {format_expr(value)}"
                 lines.append((text, statement_origin(stmt)))
@@ -241,10 +247,10 @@ def header_lines(proc: Proc) -> Iterator[Line]:
         yield f"  {buf.name:<{name_width}} : {type_text:<{type_width}}  {placement}", origin
 
 
-def statement_lines(stmt: Stmt) -> list[Line]:
+def statement_lines(stmt: Stmt, loops: PrintedLoops | None = None) -> list[Line]:
     """The lines of a statement of the outermost level, as in the printed program, and their origins, None for lines
     without one."""
-    return _lines((stmt,), 1)
+    return _lines((stmt,), 1, loops)
 
 
 # --- Comp ------------------------------------------------------------------------------------------------------------

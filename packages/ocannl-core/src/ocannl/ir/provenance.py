@@ -15,17 +15,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 from ocannl.ir.assign import NOWHERE, Origin
 from ocannl.ir.loops import Buf, Comment, For, Load, Prefetch, Proc, ReadClock, Stmt, Store, Update
-from ocannl.ir.printer import header_lines, statement_lines, statement_origin
+from ocannl.ir.printer import PrintedLoops, header_lines, statement_lines, statement_origin
 from ocannl.ir.walk import walk
 
 Lines = list[tuple[str, Origin | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramLine:
+class ProgramLine(NamedTuple):
     """A line of a printed program. Its origin is `NOWHERE` only if no statement of the program has an origin."""
 
     text: str
@@ -43,8 +43,8 @@ class PrintedNest:
     lines: tuple[ProgramLine, ...] | None
 
     @staticmethod
-    def of(stmt: Stmt) -> PrintedNest:
-        lines = statement_lines(stmt)
+    def of(stmt: Stmt, loops: PrintedLoops) -> PrintedNest:
+        lines = statement_lines(stmt, loops)
         texts = tuple([text for text, _ in lines])
         origins = _resolve_nest(lines)
         resolved = [origin for origin in origins if origin is not None]
@@ -63,11 +63,13 @@ class PrintCache:
     """What programs of one compilation share when they are printed: most passes keep most statements, and all arrays.
 
     Attributes:
-        nests: printed statements by identity
+        nests: printed statements of the outermost level by identity
+        loops: the lines of loops
         headers: the lines of headers by name, symbols and arrays
     """
 
     nests: dict[int, PrintedNest] = field(default_factory=dict)
+    loops: PrintedLoops = field(default_factory=dict)
     headers: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def nests_of(self, proc: Proc) -> list[PrintedNest]:
@@ -75,7 +77,7 @@ class PrintCache:
         for stmt in proc.body:
             nest = self.nests.get(id(stmt))
             if nest is None:
-                nest = self.nests[id(stmt)] = PrintedNest.of(stmt)
+                nest = self.nests[id(stmt)] = PrintedNest.of(stmt, self.loops)
             nests.append(nest)
         return nests
 
@@ -132,9 +134,11 @@ def nest_origins(body: Sequence[Stmt], arrays: Mapping[Buf, Origin]) -> tuple[Or
     """The distinct origins of the statements of a nest, in order; of a nest without any, those of what it writes."""
     statements = [node for node in walk(tuple(body)) if isinstance(node, For | Store | Update)]
     origins = [node.origin if isinstance(node, For) else statement_origin(node) for node in statements]
-    with_origin = [origin for origin in origins if _has_position(origin)]
+    with_origin = dict.fromkeys([origin for origin in origins if _has_position(origin)])
+    if with_origin:
+        return tuple(with_origin)
     written = {buf for stmt in body for buf in _accesses(stmt)[1]}
-    return tuple(dict.fromkeys(with_origin or [origin for buf, origin in arrays.items() if buf in written]))
+    return tuple(dict.fromkeys([origin for buf, origin in arrays.items() if buf in written]))
 
 
 def buffer_lifetimes(proc: Proc, cache: PrintCache | None = None) -> dict[Buf, tuple[int, int]]:
@@ -153,10 +157,14 @@ def _lifetimes(proc: Proc, nests: Sequence[PrintedNest]) -> dict[Buf, tuple[int,
 
 def _buffer_origins(proc: Proc, nests: Sequence[PrintedNest], resolved: Resolved) -> dict[Buf, Origin]:
     origins = {buf: Origin(buf.node.label, buf.node.where) if buf.node else NOWHERE for buf in proc.bufs}
-    if not all(map(_has_position, origins.values())):
-        for buf, (first, _) in _lifetimes(proc, nests).items():
-            if not _has_position(origins[buf]):
-                origins[buf] = resolved[first][0] or NOWHERE
+    remaining = {buf for buf, origin in origins.items() if not _has_position(origin)}
+    for nest, lines in zip(nests, resolved, strict=True):
+        if not remaining:
+            break
+        read, written = nest.accesses
+        for buf in (*(read & remaining), *(written & remaining)):
+            origins[buf] = lines[0] or NOWHERE
+            remaining.discard(buf)
     return origins
 
 
