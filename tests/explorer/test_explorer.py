@@ -103,7 +103,21 @@ def test_costs_and_candidates(backend: str, tmp_path: Path) -> None:
     (search,) = data["searches"]
     assert search["name"] == "y" and search["chosen"] == 0
     assert len(search["candidates"]) == len(set(search["candidates"])) > 3
-    assert {data["origins"][n][0] for n in search["origins"]} == {"y"}
+    assert {data["origins"][n][0] for n in search["origins"]} == {"y"} and search["us"] == []
+
+
+@pytest.mark.skipif("llvm" not in BACKENDS, reason="other backends take long to compile candidates")
+def test_times_of_candidates(tmp_path: Path) -> None:
+    a, b = oc.placeholder("a", o=[61, 127]), oc.placeholder("b", o=[127, 95])  # no other test measures this product
+    ctx = oc.Context("llvm", threads=1)
+    ctx[a], ctx[b] = np.ones((61, 127), "float32"), np.ones((127, 95), "float32")
+    y = oc.einsum("mk; kn => mn", a, b)
+    with oc.settings(autotune=600):
+        routine = ctx.compile(y.forward, name="product")
+    (search,) = data_of(routine.explore(tmp_path / "product.html"))["searches"]
+    times = search["us"]
+    assert len(times) == len(search["candidates"]) and all(time is None or time > 0 for time in times)
+    assert times[search["chosen"]] <= times[0]
 
 
 def test_the_page_loads_nothing(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ class RandomBenchmark:
     def lookup(self, nest):
         return None
 
-    def insert(self, nest, chosen):
+    def insert(self, nest, chosen, seconds):
         self.taken += sum(map(bool, chosen))
 
     def check_deadline(self):

@@ -22,7 +22,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import bound_names
 from ocannl.opt.analysis.substitution import replace_buffers
-from ocannl.opt.autotune import autotune
+from ocannl.opt.autotune import Seconds, autotune
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.plan import ScalarPlan, candidate_plans, model_plan
 from ocannl.opt.schedule.plan.scalar_plans import scalar_plan
@@ -80,7 +80,8 @@ class FakeBenchmark:
     def lookup(self, nest: Proc) -> tuple[int, ...] | None:
         return self.cached.get(print_proc(nest))
 
-    def insert(self, nest: Proc, chosen: tuple[int, ...]) -> None:
+    def insert(self, nest: Proc, chosen: tuple[int, ...], seconds: Seconds) -> None:
+        assert all(times[n] <= times[0] for n, times in zip(chosen, seconds, strict=True) if times)
         self.cached[print_proc(nest)] = chosen
 
     def check_deadline(self) -> bool:

@@ -110,18 +110,22 @@ def nest(build, backend, rows=8):
     return standalone_program(proc, proc.body[-1])
 
 
+SECONDS = (0.5, 0.25, math.inf, 0.125), ()
+
+
 @pytest.mark.parametrize("warm", ["memory", "disk"])
 def test_choices_are_cached_by_canonical_nest(build, backend, warm):
-    searcher(backend).timer().insert(nest(build, backend), (3, 0))
+    searcher(backend).timer().insert(nest(build, backend), (3, 0), SECONDS)
     if warm == "disk":
         benchmark._memory.clear()
     assert searcher(backend).timer().lookup(nest(build, backend)) == (3, 0)  # other nodes
+    assert searcher(backend).timer().tuning(nest(build, backend)) == ((3, 0), SECONDS)
     assert searcher(backend).timer().lookup(nest(build, backend, rows=9)) is None
     assert searcher(backend, threads=2).timer().lookup(nest(build, backend)) is None
 
 
 def test_damaged_record_is_ignored(build, backend, private_cache, warnings):
-    searcher(backend).timer().insert(nest(build, backend), (3, 0))
+    searcher(backend).timer().insert(nest(build, backend), (3, 0), SECONDS)
     benchmark._memory.clear()
     (path,) = (private_cache.parent / "plans").glob("*/*")
     path.write_bytes(path.read_bytes()[:-2] + b"1]")
@@ -131,7 +135,7 @@ def test_damaged_record_is_ignored(build, backend, private_cache, warnings):
 
 def test_in_memory_cache_without_disk_cache(build, backend, private_cache):
     with settings(cache=False):
-        searcher(backend).timer().insert(nest(build, backend), (3, 0))
+        searcher(backend).timer().insert(nest(build, backend), (3, 0), SECONDS)
         assert searcher(backend).timer().lookup(nest(build, backend)) == (3, 0)
     assert not (private_cache.parent / "plans").exists()
 

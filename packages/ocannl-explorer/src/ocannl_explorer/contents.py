@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from math import isfinite
 from typing import Any
 
 from pygments.lexer import Lexer
@@ -16,6 +17,7 @@ from ocannl.ir.merged_origins import OriginReaders
 from ocannl.ir.printer import short_name
 from ocannl.ir.provenance import PrintCache, ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_parts
 from ocannl.ir.tnode import Decision, TNode, tensor_of
+from ocannl.runtime.context_protocol import ExecutionContext
 from ocannl.runtime.nest_programs import partition
 from ocannl.runtime.profile import Profile
 from ocannl.runtime.program import Program
@@ -39,7 +41,10 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
     files = SourceFiles()
     origins = Origins(files)
     cache = PrintCache()
-    rebuilt = [_Rebuilt(part, cache) if isinstance(part, Program) else part for part in parts_of(routine.program)]
+    context = routine.context
+    rebuilt = [
+        _Rebuilt(part, cache, context) if isinstance(part, Program) else part for part in parts_of(routine.program)
+    ]
     programs = [part for part in rebuilt if isinstance(part, _Rebuilt)]
     parts = [part.result if isinstance(part, _Rebuilt) else part for part in rebuilt]
     procs = [part for part in parts if isinstance(part, Proc)]
@@ -72,7 +77,7 @@ class _Rebuilt:
         searches: the candidate plans of the nests
     """
 
-    def __init__(self, program: Program, cache: PrintCache) -> None:
+    def __init__(self, program: Program, cache: PrintCache, context: ExecutionContext) -> None:
         self.stages: dict[str, list[Part]] = {}
         self.merged: dict[str, dict[Origin, tuple[Origin, ...]]] = {}
         procs: dict[str, Proc] = {}
@@ -87,7 +92,7 @@ class _Rebuilt:
             self.merged[name] = readers.merged(set().union(*[origins[id(part)] for part in parts[1:]]))
         names = list(procs)
         scheduled = names.index("schedule") if "schedule" in procs else 0
-        self.searches = list(searches(program, procs[names[scheduled - 1]])) if scheduled else []
+        self.searches = list(searches(program, procs[names[scheduled - 1]], context)) if scheduled else []
 
 
 def _stages(programs: Sequence[_Rebuilt], texts: dict[str, int], origins: Origins) -> list[Json]:
@@ -120,10 +125,11 @@ def _stages(programs: Sequence[_Rebuilt], texts: dict[str, int], origins: Origin
 
 
 def _search(search: Search, origins: Origins) -> Json:
-    """The candidate plans of a nest; `chosen` indexes `candidates`."""
+    """The candidate plans of a nest; `chosen` indexes `candidates`, and `us` are their measured times, if any."""
     return {
         "name": search.name, "origins": [origins.number(origin) for origin in search.origins],
         "candidates": search.candidates, "chosen": search.chosen,
+        "us": [seconds * 1e6 if isfinite(seconds) else None for seconds in search.seconds],
     }  # fmt: skip
 
 

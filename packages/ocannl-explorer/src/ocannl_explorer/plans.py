@@ -1,4 +1,4 @@
-"""The candidate plans of each nest: what autotuning would measure, and what was chosen."""
+"""The candidate plans of each nest: what autotuning measures, has measured, and has chosen."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from ocannl.ir.name_mangling import Namer
 from ocannl.ir.provenance import nest_origins
 from ocannl.ir.work import stmt_work
 from ocannl.opt.analysis.nests import bound_names
+from ocannl.opt.autotune import standalone_program
 from ocannl.opt.machine_model import MIN_AUTOTUNED_OPS
 from ocannl.opt.schedule.plan import Plan, TilePlan, candidate_plans
 from ocannl.opt.schedule.schedule import schedulable_groups
+from ocannl.runtime.benchmark import Autotuner
+from ocannl.runtime.context_protocol import ExecutionContext
 from ocannl.runtime.program import Program
 
 MAX_NESTS = 12
@@ -22,18 +25,21 @@ MAX_NESTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The candidates of a group of statements, named after the arrays it writes; the first is the cost model's."""
+    """The candidates of a group of statements, named after the arrays it writes; the first is the cost model's.
+    `seconds` are those that autotuning has measured on this machine, or none."""
 
     name: str
     origins: tuple[Origin, ...]
     candidates: tuple[str, ...]
     chosen: int
+    seconds: tuple[float, ...]
 
 
-def searches(program: Program, unscheduled: Proc) -> Iterator[Search]:
+def searches(program: Program, unscheduled: Proc, context: ExecutionContext) -> Iterator[Search]:
     """Yields the searches of the `MAX_NESTS` nests with the most work, which autotuning measures first."""
     if not program.capabilities.wants_schedule:
         return
+    benchmark = Autotuner(context.backend, context.queue.device, context.threads, 0).timer()
     names = Namer(bound_names(unscheduled))
     work = {position: stmt_work(stmt) for position, stmt in enumerate(unscheduled.body)}
     for position in sorted(sorted(work, key=work.__getitem__, reverse=True)[:MAX_NESTS]):
@@ -41,13 +47,16 @@ def searches(program: Program, unscheduled: Proc) -> Iterator[Search]:
             continue
         stmt = unscheduled.body[position]
         chosen = iter(program.choices.get(position, ()))
+        tuning = benchmark.tuning(standalone_program(unscheduled, stmt))
+        seconds = iter(tuning.seconds if tuning else ())
         for group, is_parallel in schedulable_groups(stmt, names):
             plans = candidate_plans(group, program.capabilities, is_parallel)
-            number = next(chosen, 0)
+            number, times = next(chosen, 0), next(seconds, ())
             if len(plans) > 1:
                 written = dict.fromkeys(ref.buf.name for ref in group.writes)
                 origins = nest_origins((group.stmt(),), {})
-                yield Search(", ".join(written), origins, tuple(map(plan_text, plans)), number)
+                texts = tuple(map(plan_text, plans))
+                yield Search(", ".join(written), origins, texts, number, times if len(times) == len(texts) else ())
 
 
 def plan_text(plan: Plan) -> str:

@@ -18,6 +18,9 @@ from ocannl.opt.pipeline import schedule_and_finish
 from ocannl.opt.schedule.plan import candidate_plans
 from ocannl.opt.schedule.schedule import PlanChoices, schedulable_groups
 
+Seconds = tuple[tuple[float, ...], ...]
+"""For each group of a nest, the seconds per call of its candidates, or none if there is one candidate only."""
+
 
 class PlanBenchmark(Protocol):
     """Measures programs within a time budget, and caches the plans chosen for nests."""
@@ -26,7 +29,7 @@ class PlanBenchmark(Protocol):
         """Returns the cached choice for an equal nest, if any."""
         ...
 
-    def insert(self, nest: Proc, chosen: tuple[int, ...]) -> None: ...
+    def insert(self, nest: Proc, chosen: tuple[int, ...], seconds: Seconds) -> None: ...
 
     def check_deadline(self) -> bool:
         """Whether the time budget has expired; called only while candidates remain to be measured."""
@@ -52,10 +55,11 @@ def autotune(proc: Proc, capabilities: Capabilities, benchmark: PlanBenchmark) -
             continue
         choice = benchmark.lookup(nest)
         if choice is None or not _is_valid(choice, counts):
-            choice = _tune_nest(nest, counts, capabilities, benchmark)
-            if choice is None:
+            tuned = _tune_nest(nest, counts, capabilities, benchmark)
+            if tuned is None:
                 continue  # shorter nests may be cached
-            benchmark.insert(nest, choice)
+            choice, seconds = tuned
+            benchmark.insert(nest, choice, seconds)
         if any(choice):
             choices[position] = choice
     return choices
@@ -79,9 +83,11 @@ def standalone_program(proc: Proc, stmt: Stmt) -> Proc:
 
 def _tune_nest(
     nest: Proc, counts: list[int], capabilities: Capabilities, benchmark: PlanBenchmark
-) -> tuple[int, ...] | None:
-    """Selects the plans of a nest by coordinate descent: one group after the other, with the choices made so far."""
+) -> tuple[tuple[int, ...], Seconds] | None:
+    """Selects the plans of a nest by coordinate descent: one group after the other, with the choices made so far.
+    Returns them with the measured seconds."""
     best = (0,) * len(counts)
+    measured: list[tuple[float, ...]] = [()] * len(counts)
     for group, count in enumerate(counts):
         if count == 1:
             continue
@@ -95,8 +101,9 @@ def _tune_nest(
         seconds = benchmark.seconds(procs)
         if seconds is None:
             return None
+        measured[group] = tuple(seconds)
         best = variants[index_of_fastest(seconds)]
-    return best
+    return best, tuple(measured)
 
 
 def index_of_fastest(seconds: Sequence[float]) -> int:

@@ -26,24 +26,22 @@ def fastest_variants(proc: Proc, backend: Tunable, benchmark: Benchmark) -> tupl
             continue
         cached = benchmark.lookup(piece)
         if cached is None or len(cached) != 1 or cached[0] not in variants:
-            variant = _fastest(piece, backend, benchmark)
-            if variant is None:
+            seconds = _measured(piece, backend, benchmark)
+            if seconds is None:
                 continue
-            cached = (variant,)
-            benchmark.insert(piece, cached)
+            cached = (variants[index_of_fastest(seconds)],)
+            benchmark.insert(piece, cached, (tuple(seconds),))
         (choices[position],) = cached
     return tuple(choices)
 
 
-def _fastest(piece: Proc, backend: Tunable, benchmark: Benchmark) -> int | None:
+def _measured(piece: Proc, backend: Tunable, benchmark: Benchmark) -> list[float] | None:
+    """Returns the seconds per call of each variant; None without time or memory."""
     if benchmark.check_deadline():
         return None
     variants = backend.variants(piece)
     codes = [_compiled(piece, backend, variant) for variant in variants]
-    seconds = benchmark.benchmark([piece] * len(variants), codes)
-    if seconds is None:
-        return None
-    return variants[index_of_fastest(seconds)]
+    return benchmark.benchmark([piece] * len(variants), codes)
 
 
 def _compiled(piece: Proc, backend: Tunable, variant: int) -> CompiledCode | None:

@@ -1,4 +1,4 @@
-"""Benchmarking of candidate plans and code variants on this machine; the choices are cached."""
+"""Benchmarking of candidate plans and code variants on this machine; choices and times are cached."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from itertools import repeat
 from math import inf
 from time import perf_counter
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ocannl.base.plugin_settings import code_values
 from ocannl.codegen.identical_code_folding import canonical_text
 from ocannl.codegen.outlining import outline_nests
 from ocannl.ir.loops import MemorySpace, Proc
+from ocannl.opt.autotune import Seconds
 from ocannl.runtime import source_fingerprint
 
 ROUNDS = 12  # of interleaved samples, one per program
@@ -30,7 +31,14 @@ MAX_SLOWDOWN = 1.2  # relative to the best time; slower programs are dropped aft
 MIN_ROUNDS = 3
 FILL_BYTE = 0x3F  # repeated, a normal number of moderate size in every float type
 _log = logger("runtime.benchmark")
-_memory: dict[str, tuple[int, ...]] = {}
+_memory: dict[str, Tuning] = {}
+
+
+class Tuning(NamedTuple):
+    """The chosen candidates of a nest, and the seconds of all candidates."""
+
+    chosen: tuple[int, ...]
+    seconds: Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +87,32 @@ class Benchmark:
 
     def lookup(self, nest: Proc) -> tuple[int, ...] | None:
         """Returns the cached choice for an equal nest, from memory or disk."""
+        tuning = self.tuning(nest)
+        return tuning.chosen if tuning else None
+
+    def tuning(self, nest: Proc) -> Tuning | None:
+        """Returns the cached choice and times of an equal nest, from memory or disk."""
         key = self.key(nest)
         if key not in _memory:
             cache = open_cache("plans")
             record = cache.load(key) if cache else None
             if record is None:
                 return None
-            choice = record.header.get("chosen")
-            if not isinstance(choice, list) or not all(isinstance(n, int) for n in choice):
-                _log.warning("a record of chosen plans has another form: %r", choice)
+            choice: Any = record.header.get("chosen")
+            seconds: Any = record.header.get("seconds")
+            if _are(int, choice) and _are(list, seconds) and all(_are(float, row) for row in seconds):
+                _memory[key] = Tuning(tuple(choice), tuple([tuple(row) for row in seconds]))
+            else:
+                _log.warning("a record of chosen plans has another form: %r, %r", choice, seconds)
                 return None
-            _memory[key] = tuple(choice)
         return _memory[key]
 
-    def insert(self, nest: Proc, choice: tuple[int, ...]) -> None:
+    def insert(self, nest: Proc, choice: tuple[int, ...], seconds: Seconds) -> None:
         key = self.key(nest)
-        _memory[key] = choice
+        _memory[key] = Tuning(choice, seconds)
         cache = open_cache("plans")
         if cache is not None:
-            cache.store(key, Record({"chosen": list(choice)}, b""))
+            cache.store(key, Record({"chosen": choice, "seconds": seconds}, b""))
 
     # -------------------------------------------------------------------------------------------------- measurement
 
@@ -123,6 +138,10 @@ class Benchmark:
         times = [best_times.get(n, inf) for n in range(len(candidates))]
         _log.debug("`%s`: %s us", candidates[0].name, ", ".join(f"{seconds * 1e6:.2f}" for seconds in times))
         return times
+
+
+def _are(kind: type, values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, kind) for value in values)
 
 
 def _compiled(procs: Sequence[Proc], backend: Backend) -> list[CompiledCode | None]:

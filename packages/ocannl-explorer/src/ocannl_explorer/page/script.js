@@ -323,13 +323,15 @@ class Page {
     this.scroll(chosen);
   }
 
-  /* The plans that were considered for the selected nests; an arrow marks the chosen ones. */
+  /* The plans that were considered for the selected nests, with the times that autotuning has measured; an arrow marks
+     the chosen ones. */
   showPlans() {
     const reached = this.reached("program");
     const searches = this.data.searches.filter((search) => search.origins.some((origin) => reached.has(origin)));
-    const texts = searches.map(({ name, candidates, chosen }) =>
-      [`${name}: ${candidates.length} candidates`, ...candidates.map((plan, n) => `${n === chosen ? "->" : "  "} ${plan}`)]
-        .join("\n"));
+    const time = (us) => (us === null ? "does not run" : `${us.toPrecision(3)} us`).padStart(12) + "  ";
+    const texts = searches.map(({ name, candidates, chosen, us }) =>
+      [`${name}: ${candidates.length} candidates${us.length ? ", measured" : ", not measured"}`,
+        ...candidates.map((plan, n) => `${n === chosen ? "->" : "  "} ${us.length ? time(us[n]) : ""}${plan}`)].join("\n"));
     $("plans").textContent = texts.join("\n\n") || "No plans were compared for the selection.";
   }
 
