@@ -28,13 +28,14 @@ def long(session: nox.Session) -> None:
     with axes of size 1, ten thousand schedules, five thousand networks, all networks of papers, a thousand
     scans, 200 random shapes of the operands of each operation, 200 000 calls with arguments that fit nothing, 10 000
     processes killed while they save, 100 000 mutated checkpoints, 3 000 checked gradients, 50 000 lowered programs,
-    1 000 interrupts in each phase, 200 forks during imports, 200 killed processes of worlds, 1 200 programs between guard
-    pages on each backend, and 600 with each sanitizer of C."""
+    1 000 interrupts in each phase, 200 forks during imports, 200 killed processes of worlds, 1 200 programs between
+    guard pages on each backend, 600 with each sanitizer of C, and 100 000 mutated specs, settings, command lines and
+    names."""
     command = ["pytest", "--complete", "--hypothesis-profile=fuzz", "-n", "auto", *(session.posargs or ["tests"])]
     counts = {"SHAPES": "1000000", "ONES": "1000000", "SCHEDULES": "10000", "NETWORKS": "5000", "PAPERS": "all"}
     counts |= {"JUNK": "200000", "SCANS": "1000", "OPERANDS": "200", "SAVE_KILLS": "10000", "MUTATIONS": "100000"}
     counts |= {"GRADIENTS": "3000", "PROGRAMS": "50000", "INTERRUPTS": "1000", "FORKS": "200", "WORLD_KILLS": "200"}
-    counts |= {"GUARDED": "200", "SANITIZED": "100"}
+    counts |= {"GUARDED": "200", "SANITIZED": "100", "TEXTS": "100000"}
     session.run(*command, env={f"OCANNL_TEST_{name}": count for name, count in counts.items()})
 
 
