@@ -503,3 +503,13 @@ def test_shape_infer_stands_alone() -> None:
             oc.tensor(np.arange(3.0), shape="infer", **more)
     with pytest.raises(oc.CodeError, match="stands alone"):
         oc.tensor(np.arange(3.0), shape="3")
+
+
+@pytest.mark.parametrize("axes", [64, 65])
+def test_arrays_have_at_most_64_axes(axes):
+    x = oc.einsum(f"a => {'a' * axes}", np.ones(1, np.float32))
+    if axes == 64:
+        assert x.dims == (1,) * 64
+        return
+    with pytest.raises(oc.ShapeError, match="`einsum` would have 65 axes, and an array has at most 64"):
+        x.dims  # noqa: B018

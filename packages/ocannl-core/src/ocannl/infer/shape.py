@@ -37,7 +37,7 @@ from ocannl.infer.terms import (
     resolve,
     sizes_of,
 )
-from ocannl.infer.transaction import MAX_CELLS, check_cells, finish_all, named_rows, transaction
+from ocannl.infer.transaction import MAX_AXES, MAX_CELLS, check_cells, finish_all, named_rows, transaction
 from ocannl.infer.unify import equate
 from ocannl.infer.unsized_names import missing_size, result_names
 
@@ -133,7 +133,7 @@ class Shape:
             finish(self)
             batch, input, output = self.extents
             dims = (*batch, *output, *input)
-            if prod(dims) > MAX_CELLS:
+            if len(dims) > MAX_AXES or prod(dims) > MAX_CELLS:
                 transaction(None, lambda _: check_cells(self))
             self._dims = dims
         return self._dims

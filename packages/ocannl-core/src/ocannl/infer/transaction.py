@@ -18,6 +18,7 @@ from ocannl.infer.solve import decide
 from ocannl.infer.terms import EMPTY, Cause, Owner, Row, Trail, find, is_solved, resolve
 
 MAX_CELLS = 1 << 62
+MAX_AXES = 64  # of NumPy's arrays
 
 T = TypeVar("T")
 
@@ -141,8 +142,13 @@ def compact(row: Row) -> Row:
 
 
 def check_cells(shape: Owner) -> None:
-    """Rejects tensors larger than any memory."""
+    """Rejects tensors larger than any memory, or with more axes than arrays of the host can have."""
     axes = tuple(find(axis) for row in shape.rows for axis in resolve(row).axes)
+    if len(axes) > MAX_AXES:
+        raise Mismatch(
+            f"`{shape.provenance.label}` would have {len(axes)} axes, and an array has at most {MAX_AXES}",
+            owners=(shape,), fix="merge axes, as `(ab)` in a spec does",
+        )  # fmt: skip
     sizes = [axis.size or 0 for axis in axes]
     if 0 not in sizes and prod(sizes) > MAX_CELLS:
         product = "*".join(map(str, sizes))
