@@ -147,7 +147,7 @@ def an_index_beyond_the_axis(net):
   in   2*o<+k; k => o  model.py:100
   x    10              placeholder, model.py:31
   k    3               placeholder, model.py:18
-  fix  change the axis, the window or the stride, or pad: `=` in place of `<`
+  fix  change the axis, the window or the stride; pad (`=`, padding="same"), or drop the rest (`[0,0]`, padding=0)
 """)
 def a_stride_with_a_remainder(net):
     net.einsum("2*o<+k; k => o", net.x("10"), net.x("3", "k"))

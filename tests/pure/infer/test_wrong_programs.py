@@ -717,7 +717,7 @@ def a_coefficient_without_a_value():
   in   einsum("2*o<+k; k => o", x, k)  file.py:N
   x    ...|...->10                     placeholder, file.py:N
   k    ...->3                          param, file.py:N
-  fix  change the axis, the window or the stride, or pad: `=` in place of `<`
+  fix  change the axis, the window or the stride; pad (`=`, padding="same"), or drop the rest (`[0,0]`, padding=0)
 """)
 def a_stride_with_a_remainder():
     x = oc.placeholder(o=[10])
@@ -730,7 +730,7 @@ def a_stride_with_a_remainder():
   in   einsum("o<+k; k => o", x, k)  file.py:N
   x    ...|...->3                    placeholder, file.py:N
   k    ...->5                        param, file.py:N
-  fix  change the axis, the window or the stride, or pad: `=` in place of `<`
+  fix  change the axis, the window or the stride; pad (`=`, padding="same"), or drop the rest (`[0,0]`, padding=0)
 """)
 def a_kernel_that_is_longer_than_the_axis():
     x = oc.placeholder(o=[3])
@@ -743,7 +743,7 @@ def a_kernel_that_is_longer_than_the_axis():
   in   einsum("o<+3*k; k => o", x, k)  file.py:N
   x    ...|...->6                      placeholder, file.py:N
   k    ...->3                          param, file.py:N
-  fix  change the axis, the window or the stride, or pad: `=` in place of `<`
+  fix  change the axis, the window or the stride; pad (`=`, padding="same"), or drop the rest (`[0,0]`, padding=0)
 """)
 def a_dilated_kernel_that_is_longer_than_the_axis():
     x = oc.placeholder(o=[6])
@@ -794,7 +794,7 @@ def every_second_of_an_odd_number():
 `2*h<+wh` does not fit axis 7 (output axis 1 of `image`), window 2 (`wh`, given as wh=2): 5 is no multiple of the stride 2
   in     max("...|2*h<+wh,2*w<+ww,c => ...|h,w,c", image)  file.py:N
   image  2|...->7,6,3                                      placeholder, file.py:N
-  fix    change the axis, the window or the stride, or pad: `=` in place of `<`
+  fix    change the axis, the window or the stride; pad (`=`, padding="same"), or drop the rest (`[0,0]`, padding=0)
 """)  # noqa: E501
 def a_pooling_that_does_not_divide():
     image = oc.placeholder(b=[2], o=[7, 6, 3])
@@ -1474,7 +1474,7 @@ def concatenations_of_concatenations():
   k1     3,3,1->8                                                            param, file.py:N
   k2     3,3,8->16                                                           param, file.py:N
   c2     2|11,11,16                                                          result, file.py:N
-  fix    change the axis, the window or the stride, or pad: `=` in place of `<`
+  fix    change the axis, the window or the stride; pad (`=`, padding="same"), or drop the rest (`[0,0]`, padding=0)
 """)  # noqa: E501
 def a_second_pooling_that_does_not_divide():
     x = oc.placeholder(b=[2], o=[28, 28, 1])

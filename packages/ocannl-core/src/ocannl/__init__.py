@@ -91,7 +91,7 @@ _ERRORS = [name for name, kind in vars(_errors).items() if isinstance(kind, type
 
 _FUNCTIONS = [*_lang.__all__, "evaluate"]
 globals().update({name: _public(value) for name in _FUNCTIONS if _isfunction(value := globals()[name])})
-settings = _public(settings)
+settings = _config.SettingsFunction(_public(settings))
 _CHECKED = ("backends", "default_context", "transfer", "use_backend")
 globals().update({name: _checked(globals()[name]) for name in _CHECKED})
 

@@ -24,6 +24,8 @@ DISTRIBUTIONS = {  # first-party backends and their distributions, which own the
     "llvm": "ocannl-backend-llvm",
     "triton": "ocannl-backend-triton",
 }
+BACKENDS_OF_DEVICES = {"cpu": "llvm", "cuda": "triton", "gpu": "triton", "rocm": "triton"}
+"""The backends for what other frameworks call a device."""
 MAX_NAME = 64
 BACKEND_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 

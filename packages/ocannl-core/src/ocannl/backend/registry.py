@@ -15,6 +15,7 @@ from typing import NoReturn
 from ocannl.backend import plugin_check, plugin_loader
 from ocannl.backend.api import Backend
 from ocannl.backend.discovery import (
+    BACKENDS_OF_DEVICES,
     DISTRIBUTIONS,
     REFERENCE_DESCRIPTION,
     REFERENCE_PRIORITY,
@@ -191,6 +192,10 @@ def _raise_unknown(name: str, requester: str, candidates_by_name: dict[str, tupl
         raise BackendNotInstalled(f"backend `{name}` is not installed{requester}; run: pip install {distribution}")
     matches = difflib.get_close_matches(name, [*candidates_by_name, *DISTRIBUTIONS], 1)
     hint = f"did you mean `{matches[0]}`? " if matches else ""
+    device = name.partition(":")[0].lower()
+    if device in BACKENDS_OF_DEVICES:
+        backend = BACKENDS_OF_DEVICES[device]
+        hint = f"devices of this kind belong to `{backend}` (pip install {DISTRIBUTIONS[backend]}); "
     missing = ", ".join(absent for absent in DISTRIBUTIONS if absent not in candidates_by_name)
     available = ", ".join(candidates_by_name) + (f"; known, but not installed: {missing}" if missing else "")
     raise UnknownBackend(f"there is no backend `{name}`{requester}; {hint}installed: {available}")

@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ContextDecorator
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
+from functools import update_wrapper
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from ocannl.base import settings_files
 from ocannl.base.errors import ConfigError, PluginError
 from ocannl.base.setting_types import choice, file_path, folder_path, natural, optional, switch, text
 from ocannl.base.settings_files import SettingRow, SettingRows, SettingsFile, unknown_setting
+from ocannl.base.spelling import unknown_name
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -256,6 +258,27 @@ def overrides(values: dict[str, object], call: str) -> AbstractContextManager[No
 def use_backend(name: str) -> AbstractContextManager[None]:
     """Context manager that sets the default backend of contexts."""
     return overrides({"backend": name}, f"oc.use_backend({name!r})")
+
+
+class SettingsFunction:
+    """`oc.settings`, whose attributes cannot be assigned, since this would not change a setting."""
+
+    def __init__(self, function: Callable[..., AbstractContextManager[None]]) -> None:
+        update_wrapper(self, function)
+
+    def __call__(self, **values: object) -> AbstractContextManager[None]:
+        return self.__wrapped__(**values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_"):
+            raise unknown_name("oc.settings", name, lambda: TABLE, assignments(value))
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"oc.settings has no attribute {name!r}")
+        reading = "the command `ocannl config` lists the values"
+        raise unknown_name("oc.settings", name, lambda: TABLE, dict.fromkeys(TABLE, reading))
 
 
 def assignments(value: object) -> dict[str, str]:

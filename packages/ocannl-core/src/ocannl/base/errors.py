@@ -7,7 +7,8 @@ OcannlError
 ├── DataError              values that cannot be taken           correct the data
 ├── CodeError              a misplaced statement                 move or spell it as the message says
 │   ├── ArgumentError      an argument that does not fit         give the argument that the message names
-│   └── UnknownName        a name that does not exist            write the name in the message
+│   ├── UnknownName        a name that does not exist            write the name in the message
+│   └── UnknownParameter   a path that no parameter has          write one of the listed paths
 ├── UninitializedError     a node without a value                run or set what the message names
 ├── MergeBufferError       a merge buffer without a transfer     create the transfer first
 ├── HostCallError          a Python function that failed         see its error, and correct its operands
@@ -85,6 +86,12 @@ class UnknownName(CodeError, AttributeError):
 
     def __str__(self) -> str:
         return self._message + self._answer()
+
+
+class UnknownParameter(CodeError, KeyError):
+    """A path that no parameter of an expression has."""
+
+    __str__ = Exception.__str__
 
 
 class UninitializedError(OcannlError):

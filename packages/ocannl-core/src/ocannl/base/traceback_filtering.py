@@ -115,6 +115,8 @@ def argument_problem(
         return ""
     name, value, kind = mismatch
     hint = f"; {MISFITS[name]}" if name in MISFITS else ""
+    if not hint and kind == "a Tensor" and (isinstance(value, list | tuple) or hasattr(value, "__array__")):
+        hint = "; write oc.tensor(data), or oc.placeholder(...) for data of each run"
     return f"{title}: `{name}` is {kind}, not {_shown(value)}{hint}"
 
 
@@ -160,7 +162,7 @@ PREFIXES = {
 
 def _shown(value: object) -> str:
     try:
-        text = repr(value)
+        text = " ".join(repr(value).split())
     except Exception:  # of a class of the user
         text = f"an object of type {type(value).__name__}"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."

@@ -120,7 +120,7 @@ class Strided:
         names = zip(("axis", "places", "window"), (self.axis, *self.parts), strict=False)
         sizes = ", ".join(f"{name} {size_with_evidence(cell)}" for name, cell in names if find(cell).size is not None)
         can_pad = self.taps and not isinstance(self.padding, Margins) and self.padding is not Padding.SAME
-        pad = ", or pad: `=` in place of `<`" if can_pad else ""
+        pad = '; pad (`=`, padding="same"), or drop the rest (`[0,0]`, padding=0)' if can_pad else ""
         changeable = ("the axis, the window" if self.taps else "the axis") + " or the stride"
         return Mismatch(
             f"`{self.text}` does not fit {sizes}: {reason}",

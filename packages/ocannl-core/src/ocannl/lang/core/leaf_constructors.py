@@ -85,7 +85,9 @@ def tensor(
         array = as_array(data, dtype)
         sizes = split_axes(array, batch_axes, input_axes, units)
     if shape is not None:
-        if shape != "infer" or batch_axes or input_axes or units is not None or grad:
+        if shape != "infer":
+            raise CodeError(f'`shape=` is "infer" or left out, and not {shape!r}: the shape is that of the array')
+        if batch_axes or input_axes or units is not None or grad:
             raise CodeError('`shape="infer"` stands alone: the axes of the data are then inferred from use')
         array, kind = _supported_array(array, weak and dtype is None)
         contents = HostArray(array.reshape(-1).copy())

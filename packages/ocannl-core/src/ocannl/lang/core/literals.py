@@ -194,7 +194,8 @@ def parse_literal(data: object) -> tuple[NDArray[Any], dict[Kind, list[int]]]:
 def _flatten(data: object, levels: list[tuple[Kind, int]], depth: int, out: list[float]) -> None:
     if depth == len(levels):
         if is_bool(data) or not isinstance(data, numbers.Real):
-            raise DataError(f"a literal contains numbers at its innermost level; {data!r} is not a number")
+            remedy = "; write oc.stack([x, y]) for a tensor of tensors" if hasattr(data, "dims") else ""
+            raise DataError(f"a literal contains numbers at its innermost level; {data!r} is not a number{remedy}")
         out.append(python_number(data))
         return
     kind, size = levels[depth]

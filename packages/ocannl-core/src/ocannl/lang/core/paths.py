@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from itertools import islice
+from typing import NoReturn, TypeVar
 
-from ocannl.base.errors import CodeError
+from ocannl.base.errors import CodeError, UnknownName, UnknownParameter
 
 T = TypeVar("T")
+MAX_LISTED = 10  # paths in an error
 
 
 class Parameters(Mapping[str, T]):
@@ -26,8 +29,16 @@ class Parameters(Mapping[str, T]):
         if len(ending) > 1:
             raise CodeError(f"several parameters are called {path!r}: {', '.join(ending)}")
         if not ending:
-            raise KeyError(path)
+            close = difflib.get_close_matches(path, self._by_path, 1)
+            names = ", ".join(islice(self._by_path, MAX_LISTED)) + ", ..." * (len(self) > MAX_LISTED)
+            hint = f"did you mean {close[0]!r}?" if close else f"the parameters are {names or 'none'}"
+            raise UnknownParameter(f"there is no parameter {path!r}: {hint}")
         return self._by_path[ending[0]]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if not name.startswith("_") and name in self:
+            raise UnknownName(f"parameters are read by their paths: write params[{name!r}]")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_path)
