@@ -24,6 +24,7 @@ from ocannl.base.config import settings
 from ocannl.base.errors import CodeError, CompileError, OutOfMemory, Unsupported, VerifyError
 from ocannl.cli.probe import probe_backend
 from ocannl.cli.replay import failures_of
+from ocannl.ir.capabilities import ALL_OPERATIONS
 from ocannl.ir.loops import For, Mode, Proc
 from ocannl.ir.walk import walk
 from ocannl.opt import pipeline
@@ -153,13 +154,30 @@ def test_warning_says_that_no_reproducer_could_be_written(monkeypatch: Patch, tm
 
 
 @pytest.mark.parametrize("text", [
-    "", "[]", '{"format": "another"}', '{"format": "ocannl reproducer 2"}', "[" * 100_000, "\xff",
+    "", "[]", '{"format": "another"}', '{"format": "ocannl reproducer 3"}',
+    '{"format": ["ocannl reproducer 3"]}', "[" * 100_000, "\xff",
 ])  # fmt: skip
 def test_damaged_reproducers_are_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     path.write_text(text, encoding="latin-1")
     with pytest.raises(ValueError, match="file|Expecting|decode"):
         reproducer.read(path)
+
+
+def test_reproducers_of_the_format_before_are_read(monkeypatch: Patch, tmp_path: Path) -> None:
+    """The capabilities of a backend had no operations: it had all."""
+    step = training_step()
+    seed(monkeypatch, "simplify", KEY_ERROR)
+    path = reproducer_of(compile_with_warning(step)[1])
+    document = json.loads(path.read_text())
+    assert document["format"] == reproducer.FORMAT == "ocannl reproducer 3"
+    del document["capabilities"]["operations"]
+    document["format"] = "ocannl reproducer 2"
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(json.dumps(document))
+    case = reproducer.read(earlier)
+    assert case.capabilities.operations == ALL_OPERATIONS
+    assert case.choices == reproducer.read(path).choices
 
 
 @pytest.mark.parametrize("constructor", ["eval", "Path", "TNode", "__import__", "Comp", "sym"])

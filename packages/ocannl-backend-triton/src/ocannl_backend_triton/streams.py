@@ -87,7 +87,7 @@ class StreamEvent:
 
 
 class ThreadedStreamEvent(QueueEvent):
-    """Implements `Event`: a position in a work queue, whose thread records a stream event when it gets there."""
+    """Implements `FallibleEvent`: a position in a work queue, whose thread records a stream event there."""
 
     __slots__ = ("_create", "_event")
 
@@ -100,6 +100,9 @@ class ThreadedStreamEvent(QueueEvent):
 
     def is_done(self) -> bool:
         return super().is_done() and self._event.is_done()
+
+    def has_ended(self) -> bool:
+        return super().has_ended() and (self.error is not None or self._event.is_done())
 
     def synchronize(self) -> None:
         super().synchronize()

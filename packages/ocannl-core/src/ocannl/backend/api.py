@@ -22,7 +22,7 @@ API_VERSION = 1
 """The version of this interface that the core implements. It rises with every change after which a plugin for the
 version before might not work."""
 
-API_MINOR = 3
+API_MINOR = 4
 """The number of additions to the interface since `API_VERSION` rose, which plugins may ignore."""
 
 OLDEST_API_VERSION = 1
@@ -83,6 +83,15 @@ class Event(Protocol):
 
     def synchronize(self) -> None:
         """Blocks the calling thread until the event completes; raises the error of earlier work in its queue."""
+        ...
+
+
+@runtime_checkable
+class FallibleEvent(Protocol):
+    """An event that distinguishes work that has failed from work that is pending."""
+
+    def has_ended(self) -> bool:
+        """Whether the event has completed, or never will, because work before it has failed."""
         ...
 
 

@@ -26,7 +26,7 @@ from ocannl.base.disk_cache import cache_root
 from ocannl.base.plugin_settings import code_values
 from ocannl.base.plugins import exception_summary
 from ocannl.base.private_folder import PrivateFolder, open_private_folder
-from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.capabilities import ALL_OPERATIONS, Capabilities
 from ocannl.ir.cpu import cpu_from_tree
 from ocannl.ir.loops import Proc
 from ocannl.ir.printer import print_proc
@@ -34,7 +34,8 @@ from ocannl.ir.serialize import Tree, dump, load, nodes_of
 from ocannl.ir.tnode import TNode
 from ocannl.opt.schedule.schedule import PlanChoices
 
-FORMAT = "ocannl reproducer 2"
+FORMAT = "ocannl reproducer 3"
+READABLE_FORMATS = (FORMAT, "ocannl reproducer 2")  # before 3, the capabilities had no `operations`: backends had all
 MAX_FILES = 16
 MAX_BYTES = 1 << 28  # of a file that is read
 UNPUBLISHED_SETTINGS = frozenset({"cache_dir", "c_compiler", "cpu"})  # paths of this machine
@@ -150,8 +151,8 @@ def read(path: Path) -> Reproducer:
         document = json.loads(data)
     except RecursionError:
         raise ValueError("the file is nested too deeply") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError(f"the file is not a reproducer: it does not begin with the format {FORMAT!r}")
+    if not isinstance(document, dict) or document.get("format") not in READABLE_FORMATS:
+        raise ValueError(f"the file is not a reproducer of the format {' or '.join(map(repr, READABLE_FORMATS))}")
     try:
         proc = load(document["program"])
         nodes = nodes_of(proc)
@@ -178,5 +179,6 @@ def _capabilities_tree(capabilities: Capabilities) -> Tree:
 
 def _capabilities(tree: Tree) -> Capabilities:
     scalars: dict[str, Any] = {name: value for name, value in tree.items() if isinstance(value, bool | int)}
-    precisions, operations = (frozenset(map(str, tree[name])) for name in ("precisions", "operations"))
+    precisions = frozenset(map(str, tree["precisions"]))
+    operations = frozenset(map(str, tree.get("operations", ALL_OPERATIONS)))
     return Capabilities(precisions, **scalars, operations=operations, cpu=cpu_from_tree(tree["cpu"]))

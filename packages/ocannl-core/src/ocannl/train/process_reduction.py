@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ocannl.backend.api import Event
-from ocannl.backend.cpu.work_queue import QueueEvent
+from ocannl.backend.api import Event, FallibleEvent
 from ocannl.base.errors import CodeError
 from ocannl.ir.tnode import TNode
 from ocannl.runtime.context import Context
@@ -126,7 +125,7 @@ class _End:
     """Completes when the work before an event of a queue is done, or has failed."""
 
     def __init__(self, event: Event) -> None:
-        self.is_done = event.has_ended if isinstance(event, QueueEvent) else event.is_done
+        self.is_done = event.has_ended if isinstance(event, FallibleEvent) else event.is_done
 
 
 def _ended(events: Sequence[tuple[Context, Event]]) -> Completions:

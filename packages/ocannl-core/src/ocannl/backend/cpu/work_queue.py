@@ -31,7 +31,7 @@ class Cancellable(Protocol):
 
 
 class QueueEvent:
-    """Implements `Event`: completes when the worker thread has reached it and executed `reach`."""
+    """Implements `FallibleEvent`: completes when the worker thread has reached it and executed `reach`."""
 
     __slots__ = ("_pending", "error")
 
