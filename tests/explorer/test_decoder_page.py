@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 pytest.importorskip("ocannl_explorer")
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
+from accessibility import PACKAGES, VIOLATIONS, axe_source
 from browser import BROWSER, REPORT, report_of
 from compare.models import model
 from compare.workloads import WORKLOADS
@@ -23,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 MAX_BYTES = 2_000_000
 MAX_SECONDS = 1.0  # beyond running the passes of the compiler
-MAX_ATTEMPTS = 20  # of processors that other processes share
+PASSES_SECONDS = 1.3  # of the passes on an idle core; slower processors have as much more time for the page
 MAX_ANSWER_MS = 100
 
 ANSWERS = """
@@ -40,6 +42,16 @@ ANSWERS = """
     }
   }
   report(times);
+})();
+"""
+
+RULES = """
+(async () => {
+  while (!document.body.dataset.ready) await new Promise((done) => setTimeout(done, 5));
+  linesOf("source").querySelector(".line:not(.idle)").click();
+  for (const list of document.querySelectorAll(".lines")) // of 30 000 lines, axe checks each for minutes
+    for (const line of [...list.children].slice(100)) if (!line.matches(".marked")) line.remove();
+  report(await violations(document));
 })();
 """
 
@@ -69,22 +81,34 @@ def test_size_and_time(step: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             passes += process_time() - start
 
     monkeypatch.setattr(Program, "rebuild", timed)
-    beyond = []
-    while len(beyond) < MAX_ATTEMPTS and min(beyond, default=MAX_SECONDS + 1) > MAX_SECONDS:
+    times = []
+    for _ in range(5):
         passes, start = 0.0, process_time()
         path = step.explore(tmp_path / "step.html")
-        beyond.append(process_time() - start - passes)
+        times.append((process_time() - start - passes, passes))
     assert path.stat().st_size <= MAX_BYTES
-    assert min(beyond) <= MAX_SECONDS, beyond
+    assert any(seconds <= MAX_SECONDS * max(1, passes / PASSES_SECONDS) for seconds, passes in times), times
+
+
+def page_with(scripts: Sequence[str], step: Any, folder: Path) -> Path:
+    """The page of the step with its profile and other scripts."""
+    page: Path = step.explore(folder / "step.html", profile=step.profile(1))
+    assert page.stat().st_size <= MAX_BYTES
+    text = page.read_text(encoding="utf-8").replace("default-src 'none'", "default-src 'none'; connect-src 'self'")
+    page.write_text(text + "".join(f"<script>{script}</script>" for script in scripts), encoding="utf-8")
+    return page
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
 def test_selections_are_answered_at_once(step: Any, tmp_path: Path) -> None:
-    folder = tmp_path / "pages"
-    page = step.explore(folder / "step.html", profile=step.profile(1))
-    assert page.stat().st_size <= MAX_BYTES
-    text = page.read_text(encoding="utf-8").replace("default-src 'none'", "default-src 'none'; connect-src 'self'")
-    page.write_text(f"{text}<script>{REPORT}{ANSWERS}</script>", encoding="utf-8")
-    times = report_of("step.html", folder, tmp_path / "profile")
+    page_with([REPORT + ANSWERS], step, tmp_path / "pages")
+    times = report_of("step.html", tmp_path / "pages", tmp_path / "profile")
     # the first lays out the page, and others may be interrupted
     assert len(times) == 60 and sorted(times)[-4] <= MAX_ANSWER_MS, times
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@pytest.mark.skipif(axe_source() is None, reason=f"axe-core is in none of the packages {', '.join(PACKAGES)}")
+def test_the_page_is_accessible(step: Any, tmp_path: Path) -> None:
+    page_with([axe_source() or "", REPORT + VIOLATIONS + RULES], step, tmp_path / "pages")
+    assert report_of("step.html", tmp_path / "pages", tmp_path / "profile") == []
