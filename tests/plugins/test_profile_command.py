@@ -98,3 +98,45 @@ def test_files_named_as_loaded_modules(tmp_path: Path, monkeypatch: pytest.Monke
         imported_function(f"{tmp_path / 'failing.py'}:make")
     assert "failing" not in sys.modules
     sys.modules.pop("unloaded_name"), sys.modules.pop("script_json")
+
+
+SCRIPT_OF_TWO = """\
+import sys
+import helper
+import ocannl as oc
+
+if __name__ == "__main__":
+    ctx = oc.Context("numpy")
+    x = oc.tensor([1.0, 2.0], label="x")
+    small, large = (x * 2).with_label("small"), oc.exp(oc.iota(100) * 2).with_label("large")
+    routines = [ctx.compile(t.forward, name=t.label) for t in (small, large)]
+    print(sys.argv, helper.NUMBER)
+    if helper.NUMBER == 4:
+        oc.tensor([1.0, 2.0]) + oc.tensor([1.0, 2.0, 3.0])
+    sys.exit(0)
+"""
+
+
+def test_scripts(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT_OF_TWO)
+    (tmp_path / "helper.py").write_text("NUMBER = 3\n")
+    (tmp_path / "empty.py").write_text("")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "ocannl.cli", "profile", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    largest = run("script.py")
+    assert largest.returncode == 0 and largest.stdout.startswith("['script.py'] 3\nroutine large on numpy"), largest
+    assert "routine small on numpy" in run("script.py", "--routine", "small").stdout
+    for arguments, problem in {
+        ("script.py", "--routine", "other"): "script.py compiles no routine `other`, but `small`, `large`",
+        ("empty.py",): "empty.py compiles no routine; a function that returns one is named as empty.py:FUNCTION",
+        ("missing.py",): "there is no file missing.py",
+    }.items():
+        refused = run(*arguments)
+        assert refused.returncode == 1 and problem in refused.stderr and "Traceback" not in refused.stderr
+    (tmp_path / "helper.py").write_text("NUMBER = 4\n")
+    failed = run("script.py").stderr
+    assert failed.startswith("Traceback (most recent call last):\n  File \"") and failed.count("  File ") == 1
+    assert 'script.py", line 12' in failed and "ShapeError: " in failed

@@ -1,4 +1,4 @@
-"""`ocannl explore MODULE:FUNCTION`."""
+"""`ocannl explore SCRIPT.py` or `MODULE:FUNCTION`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ocannl.base.errors import ArgumentError
-from ocannl.cli.imported_function import imported_routine
+from ocannl.cli.script import HELP, NAMES, named_routine
 
 
 def register(app: typer.Typer) -> None:
@@ -17,20 +17,24 @@ def register(app: typer.Typer) -> None:
 
 def command(
     function: Annotated[
-        str, typer.Argument(metavar="MODULE:FUNCTION", help="A function without arguments that returns a routine.")
+        str, typer.Argument(metavar=NAMES, help=HELP)
     ],
+    routine_name: Annotated[
+        str | None, typer.Option("--routine", help="The routine of a script; by default the one with the most work.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The page; by default ROUTINE.html.")] = None,
     calls: Annotated[int, typer.Option("--profile", min=0, help="Profile this number of calls.")] = 0,
 ) -> None:
     """Write a page that shows a routine from its Python source to the generated code.
 
-    Imports the module, from the current folder too, or a file named as FILE.py:FUNCTION, and calls the function. With
-    `--profile`, the page shows the time of each loop nest; the inputs of the routine must be initialized, and the
-    routine must have no static symbols.
+    Runs a script, and shows the routine with the most work of those that it compiles, or the one called `--routine`. Of
+    MODULE:FUNCTION, imports the module, from the current folder too, or a file named as FILE.py:FUNCTION, and calls the
+    function. With `--profile`, the page shows the time of each loop nest; the inputs of the routine must be
+    initialized, and the routine must have no static symbols.
     """
     from ocannl_explorer.api import explore
 
-    routine = imported_routine(function)
+    routine = named_routine(function, routine_name)
     if calls and routine.program.syms:
         call = ", ".join([str(calls), *(f"{sym.name}={sym.lo}" for sym in routine.program.syms)])
         raise ArgumentError(f"`--profile` gives no values of symbols: write profile=routine.profile({call}) in Python")

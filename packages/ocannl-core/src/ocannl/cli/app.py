@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
 from typing import Annotated
 
 import typer
@@ -20,6 +21,9 @@ _log = log.logger("cli.app")
 
 COMMANDS = ("backends", "config", "demo", "doctor", "ops", "profile", "replay", "run", "show", "train")
 """Modules of this package with `register(app)`; commands whose module is missing are left out."""
+
+LAUNCHERS = ("ocannl", "typer", "click", "runpy", "importlib")
+"""Beginnings of the names of modules that are not code of the user."""
 
 
 def build() -> typer.Typer:
@@ -42,6 +46,15 @@ def build() -> typer.Typer:
     return app
 
 
+def user_lines(error: Exception) -> list[str]:
+    """The lines of the traceback in a script or module that a command runs; none if the error is of the command."""
+    frames = traceback.StackSummary.extract(
+        (frame, line) for frame, line in traceback.walk_tb(error.__traceback__)
+        if not str(frame.f_globals.get("__name__")).startswith(LAUNCHERS)
+    )  # fmt: skip
+    return ["Traceback (most recent call last):\n", *frames.format()] if frames else []
+
+
 def _print_version(requested: bool) -> None:
     if requested:
         typer.echo(core_version())
@@ -57,10 +70,12 @@ def _options(
 
 
 def run() -> None:
-    """Runs the application; errors of this package are printed without a traceback and exit with status 1."""
+    """Runs the application; errors of this package are printed with the lines of the user's code only, and exit with
+    status 1."""
     try:
         log.configure()
         build()()
     except OcannlError as error:
+        sys.stderr.writelines(user_lines(error))
         Console(stderr=True, highlight=False).print(f"{type(error).__name__}: {error}", markup=False, soft_wrap=True)
         sys.exit(1)

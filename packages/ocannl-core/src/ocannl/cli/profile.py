@@ -1,4 +1,4 @@
-"""`ocannl profile MODULE:FUNCTION`: the times of the loop nests of a routine, as a tree, a table and a flame view."""
+"""`ocannl profile`: the times of the loop nests of a routine, as a tree, a table and a flame view."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ocannl.base.errors import ArgumentError
-from ocannl.cli.imported_function import imported_routine
+from ocannl.cli.script import HELP, NAMES, named_routine
 from ocannl.runtime.profile import Profile, ProfileRow
 
 COLUMNS = ("nest", "median us", "share", "read bytes", "written bytes", "GB/s")
@@ -29,20 +29,25 @@ def register(app: typer.Typer) -> None:
 
 def command(
     function: Annotated[
-        str, typer.Argument(metavar="MODULE:FUNCTION", help="A function without arguments that returns a routine.")
+        str, typer.Argument(metavar=NAMES, help=HELP)
     ],
+    routine_name: Annotated[
+        str | None, typer.Option("--routine", help="The routine of a script; by default the one with the most work.")
+    ] = None,
     calls: Annotated[int, typer.Option("--calls", "-n", min=1, help="The number of measured calls.")] = 10,
     trace: Annotated[Path | None, typer.Option("--trace", help="Also write a trace for Perfetto to this file.")] = None,
 ) -> None:
     """Measure the loop nests of a routine, and show them by headings, with a flame view of a call.
 
-    Imports the module, from the current folder too, or a file named as FILE.py:FUNCTION, and calls the function. Arrays
-    that the routine writes are restored afterwards.
+    Runs a script, and measures the routine with the most work of those that it compiles, or the one called `--routine`.
+    Of MODULE:FUNCTION, imports the module, from the current folder too, or a file named as FILE.py:FUNCTION, and calls
+    the function. Arrays that the routine writes are restored afterwards.
     """
-    routine = imported_routine(function)
+    routine = named_routine(function, routine_name)
     if syms := routine.program.syms:
         call = ", ".join([str(calls), *(f"{sym.name}={sym.lo}" for sym in syms)])
-        raise ArgumentError(f"{function} has symbols, whose values are given in Python: routine.profile({call})")
+        fix = f"whose values are given in Python: routine.profile({call})"
+        raise ArgumentError(f"`{routine.name}` of {function} has symbols, {fix}")
     profile = routine.profile(calls)
     if trace is not None:
         profile.chrome_trace(trace)

@@ -45,6 +45,7 @@ from ocannl.runtime.device_arrays import Arrays, Resident, Usage
 from ocannl.runtime.program import Link, Program
 from ocannl.runtime.routine import Routine, routine
 from ocannl.runtime.routine_parts import bind_program, compile_routines
+from ocannl.runtime.routine_recording import record
 from ocannl.runtime.slabs import Slab
 
 _log = log.logger("runtime.context")
@@ -185,7 +186,7 @@ class Context:
             program.name, len(program.links), self.backend.name, self.device.ordinal, program.arena_bytes,
         )  # fmt: skip
         make = CheckedRoutine if CHECK_NUMBERS.get() else routine
-        return make(self, program, entry, written, memory)
+        return record(make(self, program, entry, written, memory))
 
     def bind(
         self, code: CompiledCode, name: str, links: Sequence[Link], arena_bytes: int

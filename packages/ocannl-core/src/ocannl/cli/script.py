@@ -1,0 +1,63 @@
+"""Routines of scripts, named as `FILE.py`, or as `FILE.py:FUNCTION` by a function that returns one."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ocannl.base.errors import ArgumentError
+from ocannl.cli.imported_function import imported_routine
+
+if TYPE_CHECKING:
+    from ocannl.runtime.routine import Routine
+
+NAMES = "SCRIPT.py or MODULE:FUNCTION"
+HELP = "A script, or a function without arguments that returns a routine."
+
+
+def named_routine(path: str, name: str | None) -> Routine:
+    """Runs a script and returns the routine called `name`, by default that with the most work of those it has compiled
+    (the first of equal ones), or calls a function of a module or file, which returns the routine.
+
+    Raises: ArgumentError for a script that compiles no such routine, or a function that returns anything else.
+    """
+    if not path.endswith(".py"):
+        return imported_routine(path)
+    routines = compiled_routines(path)
+    if not routines:
+        raise ArgumentError(f"{path} compiles no routine; a function that returns one is named as {path}:FUNCTION")
+    named = [routine for routine in routines if name in (None, routine.name)]
+    if not named:
+        names = ", ".join(f"`{name}`" for name in dict.fromkeys(routine.name for routine in routines))
+        raise ArgumentError(f"{path} compiles no routine `{name}`, but {names}")
+    return max(named, key=routine_work)
+
+
+def compiled_routines(path: str) -> list[Routine]:
+    """Runs a script as `python SCRIPT.py` does; returns the routines that it compiles, in order."""
+    from ocannl.runtime.routine_recording import recorded_routines
+
+    if not Path(path).is_file():
+        raise ArgumentError(f"there is no file {path}")
+    sys.path.insert(0, str(Path(path).absolute().parent))
+    arguments, sys.argv = sys.argv, [path]
+    try:
+        with recorded_routines() as routines:
+            runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        if end.code:
+            raise
+    finally:
+        sys.argv = arguments
+    return routines
+
+
+def routine_work(routine: Routine) -> int:
+    """An upper bound of the operations of a call."""
+    from ocannl.ir.work import work
+    from ocannl.runtime.program import Program
+    from ocannl.runtime.routine_parts import parts_of
+
+    return sum(work(part.rebuild().body) for part in parts_of(routine.program) if isinstance(part, Program))
