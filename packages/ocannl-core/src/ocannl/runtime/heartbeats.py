@@ -36,21 +36,21 @@ class Heartbeats:
     def _run(self) -> None:
         rank, size, hosts = self._transport.rank, self._transport.size, self._transport.hosts
         watched = (rank - 1) % size
-        own, received = np.array([getpid()]), np.zeros(1, np.int64)
-        sender = self._transport.sender(own.view(np.uint8), (rank + 1) % size, HEARTBEAT_TAG)
+        sent, received = np.array([getpid()]), np.zeros(1, np.int64)
+        sender = self._transport.sender(sent.view(np.uint8), (rank + 1) % size, HEARTBEAT_TAG)
         receiver = self._transport.receiver(received.view(np.uint8), watched, HEARTBEAT_TAG)
         receiver.start()
         process = 0  # of the watched rank
         is_watching = True
         last_beat = last_look = time.monotonic()
-        while is_watching or own[0] or not sender.is_done():
-            self._stopped.wait(PERIOD_SECONDS if own[0] else PERIOD_SECONDS / 100)
+        while is_watching or sent[0] or not sender.is_done():
+            self._stopped.wait(PERIOD_SECONDS if sent[0] else PERIOD_SECONDS / 100)
             now = time.monotonic()
             if now - last_look > 4 * PERIOD_SECONDS:  # this process was stopped or starved: it cannot judge another
                 last_beat = now
             last_look = now
-            if own[0] and sender.is_done():
-                own[0] = 0 if self._stopped.is_set() else own[0]
+            if sent[0] and sender.is_done():
+                sent[0] = 0 if self._stopped.is_set() else sent[0]
                 sender.start()
             if is_watching and receiver.is_done():
                 last_beat, process = now, int(received[0])
