@@ -1,10 +1,20 @@
-"""erf and erfc: polynomials near zero, and exponentials of polynomials in the tails."""
+"""erf and erfc: polynomials near zero, and polynomials or products of exponentials in the tails."""
 
 from __future__ import annotations
 
-from ocannl.codegen.formula_ir import ROUND_MAGIC, Formula, TracedValue, fma, formula, polynomial, scale, where
-from ocannl.codegen.formulas.exponential import EXP2_COEFFICIENTS, EXP_COEFFICIENTS, LN2_HIGH, LN2_LOW, LOG2_E
-from ocannl.codegen.formulas.hyperbolic import ROUND_MAGIC_BIASED, SIGN_BIT
+from ocannl.codegen.formula_ir import (
+    ROUND_MAGIC,
+    Formula,
+    TracedValue,
+    estrin,
+    fma,
+    formula,
+    polynomial,
+    scale,
+    where,
+)
+from ocannl.codegen.formulas.exponential import EXP_COEFFICIENTS, LN2_HIGH, LN2_LOW, LOG2_E
+from ocannl.codegen.formulas.hyperbolic import SIGN_BIT
 from ocannl.ir.precision import float32, uint32
 
 HIGH_BITS = 0xFFFFF000  # the sign, the exponent and 12 bits of the mantissa: their square is exact
@@ -13,17 +23,17 @@ HIGH_BITS = 0xFFFFF000  # the sign, the exponent and 12 bits of the mantissa: th
 def erf(x: TracedValue) -> TracedValue:
     """Within 2 ulp.
 
-    Where |x| < 0.921875, x + x p(x**2). Elsewhere 1 - 2**q(|x|), where q has degree 6, with error 2**-29 of the
-    result; erf rounds to 1 above 3.92.
+    Where |x| < 0.921875, x + x p(x**2). Elsewhere 1 - q(u) with -1 <= u <= 1, where q has degree 14, with error 2**-26;
+    erf rounds to 1 above 3.92.
     """
     magnitude = abs(x)
-    exponent = polynomial(
-        magnitude.apply("min", magnitude, 4.0), -0.00028229563031345606, -1.62689208984375, -0.9192594885826111,
-        -0.14994186162948608, 0.032066863030195236, -0.004390506073832512, 0.00028268765890970826,
+    u = fma(magnitude.apply("min", magnitude, 3.92), 0.6670836210250854, -1.614967703819275)
+    tail = 1.0 - estrin(
+        u, 0.0006176953320391476, -0.004818254616111517, 0.017486725002527237, -0.03870338201522827,
+        0.05711933970451355, -0.05677412450313568, 0.03453919664025307, -0.005681190174072981, -0.011795755475759506,
+        0.012592919170856476, -0.003796761855483055, -0.0029080165550112724, 0.002354634692892432,
+        0.00012890253856312484, -0.0003619106428232044,
     )  # fmt: skip
-    sum_ = exponent + ROUND_MAGIC_BIASED
-    power = (sum_.bits(uint32) << 23).bits(float32)
-    tail = 1.0 - polynomial(exponent - (sum_ - ROUND_MAGIC_BIASED), *EXP2_COEFFICIENTS) * power
     signed_tail = (tail.bits(uint32) | (x.bits(uint32) & SIGN_BIT)).bits(float32)
     return where(magnitude < 0.921875, fma(x, central_factor(x), x), signed_tail)
 
@@ -56,7 +66,7 @@ def erfc(x: TracedValue) -> TracedValue:
 
 def central_factor(x: TracedValue) -> TracedValue:
     """erf(x) / x - 1 for |x| < 0.925, as a polynomial of x**2 of degree 5, with error 2**-25."""
-    return polynomial(
+    return estrin(
         x * x, 0.12837915122509003, -0.37612494826316833, 0.11281804740428925, -0.02676580473780632,
         0.004991641268134117, -0.0005981807480566204,
     )  # fmt: skip
