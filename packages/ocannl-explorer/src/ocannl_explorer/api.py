@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ocannl.base.errors import ArgumentError
 from ocannl.base.gc_pause import gc_paused
+from ocannl.base.output_files import writing
 from ocannl.runtime.profile import Profile
 from ocannl.runtime.routine import Routine
 from ocannl_explorer.contents import contents
@@ -37,10 +38,7 @@ def explore(routine: Routine, path: str | os.PathLike[str], *, profile: Profile 
     with gc_paused():
         text = html_page(contents(routine, profile))
     target = Path(path)
-    try:
+    with writing(path, "page"):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:  # ValueError for a null byte
-        cause = getattr(error, "strerror", None) or error
-        raise ArgumentError(f"the page {str(path)!r} cannot be written: {cause}") from error
     return target

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ocannl.base.errors import ArgumentError
+from ocannl.base.output_files import writing
 from ocannl.base.traceback_filtering import public
 from ocannl.checkpoint.replacement import replace
 from ocannl.ir.name_mangling import identifier
@@ -99,14 +100,15 @@ def _instruction_set(target: str | None) -> InstructionSet | None:
 
 
 def _written(folder: Path, files: Files) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, content in files.items():
-        path = folder / name
-        data = content if isinstance(content, bytes) else content.encode("ascii")
-        replace(path, partial(_write, data))  # not in place, where a process may have loaded the library
-        paths.append(path)
-    return paths
+    contents = {
+        folder / name: content if isinstance(content, bytes) else content.encode("ascii")
+        for name, content in files.items()
+    }
+    with writing(folder, "folder"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, data in contents.items():
+            replace(path, partial(_write, data))  # not in place, where a process may have loaded the library
+    return list(contents)
 
 
 def _write(data: bytes, path: Path) -> None:

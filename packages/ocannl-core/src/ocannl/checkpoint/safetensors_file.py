@@ -130,7 +130,7 @@ def _processors() -> int:
 
 def has_metadata(path: Path, name: str) -> bool:
     """Whether a file, which may be damaged, has a header that mentions a name of metadata."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(LENGTH_BYTES), "little")

@@ -181,9 +181,9 @@ def _write(
 
 def _refuse_foreign(path: Path) -> None:
     """Raises CheckpointError if a path leads to something that `save` has not written, which it would destroy."""
-    if path.is_dir():
+    if os.path.isdir(path):
         raise CheckpointError(f"{path} is a folder: a checkpoint is a file")
-    if not path.exists() or (path.is_file() and not path.stat().st_size):
+    if not os.path.exists(path) or (os.path.isfile(path) and not path.stat().st_size):
         return
     if not safetensors_file.has_metadata(path, FORMAT):
         raise CheckpointError(f"{path} is no checkpoint, and is not overwritten: choose another path, or remove it")

@@ -14,7 +14,8 @@ from ocannl.backend.cpu.cpu_description import described_cpu, reported_cpu
 from ocannl.backend.discovery import discover
 from ocannl.backend.registry import unique_candidate
 from ocannl.backend.sandbox import Answer, run_isolated
-from ocannl.base.errors import ArgumentError, DuplicateBackend, UnknownBackend
+from ocannl.base.errors import DuplicateBackend, UnknownBackend
+from ocannl.base.output_files import writing
 from ocannl.cli.cpu_table import cpu_rows
 from ocannl.cli.table import show
 
@@ -71,10 +72,8 @@ def _describe_cpu(file: Path | None) -> None:
     source = "not measured: no backend for CPUs, or no cache folder" if cpu is None else "description"
     show(["processor", source], cpu_rows(cpu or reported, reported))
     if file is not None:
-        try:
+        with writing(file, "description of the processor"):
             file.write_text(json.dumps(asdict(cpu or reported), indent=1) + "\n", encoding="ascii")
-        except OSError as error:
-            raise ArgumentError(f"the description of the processor cannot be written: {error}") from None
 
 
 def examine(names: Sequence[str], limit_seconds: float, probe: str = PROBE) -> list[BackendReport]:

@@ -26,7 +26,7 @@ def imported_function(path: str) -> Any:
     if not (module and separator and name):
         raise ArgumentError(f"a function is named as MODULE:FUNCTION, such as networks.resnet:build, not {path!r}")
     is_file = Path(module).suffix == ".py"
-    if is_file and not Path(module).is_file():
+    if is_file and not os.path.isfile(module):
         raise ArgumentError(f"there is no file {module}")
     sys.path.insert(0, str(Path(module).absolute().parent) if is_file else os.getcwd())
     try:

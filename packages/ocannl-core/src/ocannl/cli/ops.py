@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from ocannl.base.errors import PluginError, UnknownName
+from ocannl.base.output_files import writing
 from ocannl.cli.table import show
 from ocannl.lang.declare.catalogue import OperationRow, installed_rows, operands
 from ocannl.lang.declare.namespaces import complete_catalogue
@@ -62,13 +63,15 @@ def command(
 def _write(rows: Sequence[OperationRow], name: str, folder: Path) -> list[Path]:
     """Writes the generated text of each namespace to its file."""
     function = generator(name)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for namespace in dict.fromkeys(_namespace(row) for row in rows):
-        path = folder / f"{namespace}{SUFFIXES.get(name, '.txt')}"
-        path.write_text(function([row for row in rows if _namespace(row) == namespace]), encoding="utf-8")
-        paths.append(path)
-    return paths
+    texts = {
+        folder / f"{namespace}{SUFFIXES.get(name, '.txt')}": function([r for r in rows if _namespace(r) == namespace])
+        for namespace in dict.fromkeys(_namespace(row) for row in rows)
+    }
+    with writing(folder, "folder"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in texts.items():
+            path.write_text(text, encoding="utf-8")
+    return list(texts)
 
 
 def _namespace(row: OperationRow) -> str:

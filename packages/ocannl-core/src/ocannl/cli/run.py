@@ -27,7 +27,7 @@ def command(
     processes: Annotated[int, typer.Option("--processes", "-n", min=1, help="Number of processes on this host.")] = 1,
 ) -> None:
     """Execute a script in several processes, which `oc.World()` connects through MPI."""
-    if not script.is_file():
+    if not os.path.isfile(script):
         raise ArgumentError(f"there is no file {script}")
     launcher = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
     if launcher is None:

@@ -29,6 +29,7 @@ import numpy as np
 from ocannl.backend.returned_values import compile_code
 from ocannl.base import html_text
 from ocannl.base.errors import BackendError, CodeError
+from ocannl.base.output_files import writing
 from ocannl.ir.affine import Sym
 from ocannl.ir.flops import flops
 from ocannl.ir.host_call import HostCall
@@ -152,7 +153,8 @@ class Profile:
                 }
             )  # fmt: skip
         text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=1)
-        Path(path).write_text(text, encoding="utf-8")
+        with writing(path, "trace"):
+            Path(path).write_text(text, encoding="utf-8")
 
 
 # --- measurement ------------------------------------------------------------------------------------------------------

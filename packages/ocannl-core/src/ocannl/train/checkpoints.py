@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
@@ -63,7 +64,7 @@ class TrainingState:
     def resumed(self) -> Progress:
         """Loads the last checkpoint, if there is one. Raises: CheckpointError if it is not of this run."""
         path = Path(self._checkpoints.path)
-        if not path.exists():
+        if not os.path.exists(path):
             return Progress()
         checkpoint = load(path, self._ctx, self._contents)
         try:

@@ -12,6 +12,7 @@ import onnx
 from onnx import helper
 
 import ocannl as oc
+from ocannl.base.output_files import writing
 from ocannl.ir.affine import Sym, SymKind
 from ocannl.ir.assign import Assign, Comp, written_nodes
 from ocannl.ir.precision import int64
@@ -83,12 +84,14 @@ def _write(model: onnx.ModelProto, path: Path, external_data: bool | None) -> No
         external_data = sum(len(array.raw_data) for array in model.graph.initializer) > MAX_MESSAGE_BYTES
     if external_data:
         data = path.with_name(f"{path.name}.data")
-        data.unlink(missing_ok=True)  # data are appended otherwise
-        onnx.save_model(model, path, save_as_external_data=True, location=data.name)
+        with writing(path):
+            data.unlink(missing_ok=True)  # data are appended otherwise
+            onnx.save_model(model, path, save_as_external_data=True, location=data.name)
         onnx.checker.check_model(os.fspath(path), full_check=True)
     else:
         onnx.checker.check_model(model, full_check=True)
-        onnx.save_model(model, path)
+        with writing(path):
+            onnx.save_model(model, path)
 
 
 def _named_inputs(inputs: Any) -> dict[str, oc.Tensor]:
