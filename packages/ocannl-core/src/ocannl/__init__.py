@@ -23,6 +23,7 @@ from ocannl.base import spelling as _spelling
 from ocannl.base.config import settings as settings
 from ocannl.base.config import use_backend as use_backend
 from ocannl.base.errors import *  # noqa: F403
+from ocannl.base.interpreter import require_gil as _require_gil
 from ocannl.base.traceback_filtering import checked as _checked
 from ocannl.base.traceback_filtering import public as _public
 from ocannl.ir.tnode import reset_ids as reset_ids
@@ -40,6 +41,7 @@ from ocannl.runtime.routine import Routine as Routine
 from ocannl.runtime.transfer import transfer as transfer
 
 __version__ = "0.1.0"
+_require_gil()
 
 _Tensor = _lang.Tensor
 for _name, _attached in {"numpy": _public(_value_of), "eval": _public(_value_of), "__array__": _as_array}.items():

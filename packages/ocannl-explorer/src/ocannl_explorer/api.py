@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ocannl.base.errors import ArgumentError
 from ocannl.base.gc_pause import gc_paused
-from ocannl.base.output_files import writing
+from ocannl.base.output_files import Writing
 from ocannl.runtime.profile import Profile
 from ocannl.runtime.routine import Routine
 from ocannl_explorer.contents import contents
@@ -38,7 +38,7 @@ def explore(routine: Routine, path: str | os.PathLike[str], *, profile: Profile 
     with gc_paused():
         text = html_page(contents(routine, profile))
     target = Path(path)
-    with writing(path, "page"):
+    with Writing(path, "page"):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     return target

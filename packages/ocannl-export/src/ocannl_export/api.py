@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ocannl.base.errors import ArgumentError
-from ocannl.base.output_files import writing
+from ocannl.base.output_files import Writing
 from ocannl.base.traceback_filtering import public
 from ocannl.checkpoint.replacement import replace
 from ocannl.ir.name_mangling import identifier
@@ -104,7 +104,7 @@ def _written(folder: Path, files: Files) -> list[Path]:
         folder / name: content if isinstance(content, bytes) else content.encode("ascii")
         for name, content in files.items()
     }
-    with writing(folder, "folder"):
+    with Writing(folder, "folder"):
         folder.mkdir(parents=True, exist_ok=True)
         for path, data in contents.items():
             replace(path, partial(_write, data))  # not in place, where a process may have loaded the library

@@ -13,6 +13,7 @@ OcannlError
 ├── MergeBufferError       a merge buffer without a transfer     create the transfer first
 ├── HostCallError          a Python function that failed         see its error, and correct its operands
 ├── PluginError            a package of operations is broken    repair or remove the named distribution
+├── UnsupportedInterpreter Python without its lock              set the variable that the message names
 ├── ConfigError            a setting that does not exist or fit  correct the named source
 ├── CheckpointError        a file that does not match            see the listed differences
 ├── VerifyError            a pass or its result is wrong         a defect of ocannl: report it
@@ -104,6 +105,10 @@ class MergeBufferError(OcannlError):
 
 class HostCallError(OcannlError):
     """A Python function that a routine calls has failed."""
+
+
+class UnsupportedInterpreter(OcannlError, ImportError):
+    """The package is imported by a Python without the global interpreter lock."""
 
 
 class PluginError(OcannlError):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from ocannl.base.errors import ArgumentError
 
 
-@contextmanager
-def writing(path: str | os.PathLike[str], kind: str = "file") -> Iterator[None]:
-    """Context manager that writes a file or a folder. Raises: ArgumentError with the path if that fails."""
-    try:
-        yield
-    except (OSError, ValueError) as error:  # ValueError for a null byte, or text that cannot be encoded
-        cause = getattr(error, "strerror", None) or error
-        raise ArgumentError(f"the {kind} {os.fspath(path)!r} cannot be written: {cause}") from error
+class Writing:
+    """Context manager for writing a file or a folder. Raises: ArgumentError with the path if that fails."""
+
+    def __init__(self, path: str | os.PathLike[str], kind: str = "file") -> None:
+        self._path, self._kind = path, kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, OSError | ValueError):  # ValueError for a null byte, or text that cannot be encoded
+            cause = getattr(error, "strerror", None) or error
+            raise ArgumentError(f"the {self._kind} {os.fspath(self._path)!r} cannot be written: {cause}") from error

@@ -15,7 +15,7 @@ from ocannl.backend.discovery import discover
 from ocannl.backend.registry import unique_candidate
 from ocannl.backend.sandbox import Answer, run_isolated
 from ocannl.base.errors import DuplicateBackend, UnknownBackend
-from ocannl.base.output_files import writing
+from ocannl.base.output_files import Writing
 from ocannl.cli.cpu_table import cpu_rows
 from ocannl.cli.table import show
 
@@ -72,7 +72,7 @@ def _describe_cpu(file: Path | None) -> None:
     source = "not measured: no backend for CPUs, or no cache folder" if cpu is None else "description"
     show(["processor", source], cpu_rows(cpu or reported, reported))
     if file is not None:
-        with writing(file, "description of the processor"):
+        with Writing(file, "description of the processor"):
             file.write_text(json.dumps(asdict(cpu or reported), indent=1) + "\n", encoding="ascii")
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ocannl.base.errors import PluginError, UnknownName
-from ocannl.base.output_files import writing
+from ocannl.base.output_files import Writing
 from ocannl.cli.table import show
 from ocannl.lang.declare.catalogue import OperationRow, installed_rows, operands
 from ocannl.lang.declare.namespaces import complete_catalogue
@@ -67,7 +67,7 @@ def _write(rows: Sequence[OperationRow], name: str, folder: Path) -> list[Path]:
         folder / f"{namespace}{SUFFIXES.get(name, '.txt')}": function([r for r in rows if _namespace(r) == namespace])
         for namespace in dict.fromkeys(_namespace(row) for row in rows)
     }
-    with writing(folder, "folder"):
+    with Writing(folder, "folder"):
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
             path.write_text(text, encoding="utf-8")

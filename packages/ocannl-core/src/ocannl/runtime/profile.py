@@ -29,7 +29,7 @@ import numpy as np
 from ocannl.backend.returned_values import compile_code
 from ocannl.base import html_text
 from ocannl.base.errors import BackendError, CodeError
-from ocannl.base.output_files import writing
+from ocannl.base.output_files import Writing
 from ocannl.ir.affine import Sym
 from ocannl.ir.flops import flops
 from ocannl.ir.host_call import HostCall
@@ -153,7 +153,7 @@ class Profile:
                 }
             )  # fmt: skip
         text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=1)
-        with writing(path, "trace"):
+        with Writing(path, "trace"):
             Path(path).write_text(text, encoding="utf-8")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ocannl.backend.api import Backend, HasSourceSuffix
 from ocannl.base.errors import ArgumentError
-from ocannl.base.output_files import writing
+from ocannl.base.output_files import Writing
 from ocannl.ir.printer import print_comp
 from ocannl.runtime.program import Program
 
@@ -26,7 +26,7 @@ def save_text(program: Program, backend: Backend, folder: object) -> list[Path]:
     texts[("source" if suffix == ".txt" else "") + suffix] = program.code.source
     target = Path(folder)
     paths = [target / f"{program.name}{'' if end.startswith('.') else '.'}{end}" for end in texts]
-    with writing(folder, "folder"):
+    with Writing(folder, "folder"):
         target.mkdir(parents=True, exist_ok=True)
         for path, text in zip(paths, texts.values(), strict=True):
             path.write_text(text, encoding="utf-8")

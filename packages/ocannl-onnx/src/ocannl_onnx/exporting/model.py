@@ -12,7 +12,7 @@ import onnx
 from onnx import helper
 
 import ocannl as oc
-from ocannl.base.output_files import writing
+from ocannl.base.output_files import Writing
 from ocannl.ir.affine import Sym, SymKind
 from ocannl.ir.assign import Assign, Comp, written_nodes
 from ocannl.ir.precision import int64
@@ -84,13 +84,13 @@ def _write(model: onnx.ModelProto, path: Path, external_data: bool | None) -> No
         external_data = sum(len(array.raw_data) for array in model.graph.initializer) > MAX_MESSAGE_BYTES
     if external_data:
         data = path.with_name(f"{path.name}.data")
-        with writing(path):
+        with Writing(path):
             data.unlink(missing_ok=True)  # data are appended otherwise
             onnx.save_model(model, path, save_as_external_data=True, location=data.name)
         onnx.checker.check_model(os.fspath(path), full_check=True)
     else:
         onnx.checker.check_model(model, full_check=True)
-        with writing(path):
+        with Writing(path):
             onnx.save_model(model, path)
 
 
