@@ -55,9 +55,11 @@ def compiled_routines(path: str) -> list[Routine]:
 
 
 def routine_work(routine: Routine) -> int:
-    """An upper bound of the operations of a call."""
+    """An upper bound of the operations of a call, before optimization."""
     from ocannl.ir.work import work
+    from ocannl.lower.lower import lower
     from ocannl.runtime.program import Program
     from ocannl.runtime.routine_parts import parts_of
 
-    return sum(work(part.rebuild().body) for part in parts_of(routine.program) if isinstance(part, Program))
+    programs = [part for part in parts_of(routine.program) if isinstance(part, Program)]
+    return sum(work(lower(program.comp, program.name).body) for program in programs)
