@@ -25,7 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 LOCK = ROOT / "requirements.lock"
 MANIFESTS = sorted((ROOT / "packages").glob("*/pyproject.toml"))
-EXAMPLE = "ocannl-backend-example"  # not installed: the tests of all installed backends would be slow on it
+EXAMPLES = {"ocannl-backend-example", "ocannl-backend-numba"}  # not installed: they would make the tests slow
+INSTALLED = [manifest for manifest in MANIFESTS if manifest.parent.name not in EXAMPLES]
 OLDEST = (3, 11)
 LARGE = ("mpich", "ziglang")  # optional dependencies that are not locked; tests that need them are skipped
 
@@ -109,7 +110,7 @@ def prepare(environment: Path) -> Path:
         say(f"installing the locked dependencies into {environment.name} (a minute or two, once)")
         install(environment, "--require-hashes", "--only-binary=:all:", "-r", str(LOCK))
     say("installing the packages of the workspace")
-    first_party = [manifest.parent for manifest in MANIFESTS if manifest.parent.name != EXAMPLE]
+    first_party = [manifest.parent for manifest in INSTALLED]
     folders = [argument for folder in first_party for argument in ("-e", str(folder))]
     install(environment, "--no-deps", "--no-build-isolation", *folders)
     stamp.write_text(json.dumps(wanted, indent=1), encoding="utf-8")
@@ -195,7 +196,7 @@ def lock(arguments: list[str]) -> int:
         command += ["--universal", "--python-version", dotted(OLDEST), "--generate-hashes"]
         command += ["--no-emit-index-url", "--no-annotate", "--custom-compile-command", "python3 dev.py lock"]
         command += ["--all-extras", "--group", "dev", "--output-file", LOCK.name]
-        for manifest in MANIFESTS:
+        for manifest in INSTALLED:
             command += [str(manifest.relative_to(ROOT)), "--no-emit-package", manifest.parent.name]
         for name in LARGE:
             command += ["--no-emit-package", name]

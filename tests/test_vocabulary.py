@@ -28,6 +28,7 @@ BUDGET = {  # identifiers with a filler, in 1000; a budget may only fall
     "ocannl-backend-c": 0.0,
     "ocannl-backend-example": 0.0,
     "ocannl-backend-llvm": 0.4,
+    "ocannl-backend-numba": 0.0,
     "ocannl-backend-triton": 0.55,
     "ocannl-explorer": 0.0,
     "ocannl-export": 0.0,

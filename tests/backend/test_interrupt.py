@@ -11,7 +11,7 @@ import pytest
 
 import ocannl as oc
 
-BACKENDS = [b for b in ("numpy", "llvm", "c") if b == "numpy" or find_spec(f"ocannl_backend_{b}")]
+BACKENDS = [b for b in ("numpy", "llvm", "c", "numba") if b == "numpy" or find_spec(f"ocannl_backend_{b}")]
 SOON = 0.1  # seconds
 
 

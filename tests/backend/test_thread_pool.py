@@ -15,7 +15,7 @@ import pytest
 import ocannl as oc
 from ocannl.backend.cpu.thread_pool import ThreadPool, ThreadPoolCode
 
-MAKERS = [b for b in ("llvm", "c") if find_spec(f"ocannl_backend_{b}.thread_pool")]
+MAKERS = [b for b in ("llvm", "c", "numba") if find_spec(f"ocannl_backend_{b}")]
 BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 PARALLEL_FOR = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, BODY, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from ocannl.backend import API_MINOR, API_VERSION
 
 MODULES = (
     "ocannl.backend", "ocannl.backend.cpu", "ocannl.base.setting_types", "ocannl.codegen", "ocannl.ir.affine",
-    "ocannl.ir.capabilities", "ocannl.ir.loops", "ocannl.ir.ops", "ocannl.ir.precision",
+    "ocannl.ir.capabilities", "ocannl.ir.loops", "ocannl.ir.name_mangling", "ocannl.ir.ops", "ocannl.ir.precision",
 )  # fmt: skip
 RULE = """\
 # The interface of backend plugins. After a change, raise API_VERSION if a plugin for the version before might not work,
@@ -49,6 +50,8 @@ def lines(name: str, value: object) -> Iterator[str]:
         for field in dataclasses.fields(value):
             has_default = (field.default, field.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)
             yield f"    {field.name}: {field.type}{' = ...' if has_default else ''}"
+    if issubclass(value, ctypes.Structure):
+        yield from (f"    {field}: {type_.__name__}" for field, type_ in value._fields_)
     for member, content in sorted(vars(value).items()):
         if member.startswith("_"):
             continue

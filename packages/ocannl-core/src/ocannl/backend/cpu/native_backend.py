@@ -10,6 +10,7 @@ from ocannl.backend.api import CompiledCode, Entry, Location, Queue
 from ocannl.backend.cpu.cpu_description import Compiler, host_cpu
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.native_code import NativeCode, validate
+from ocannl.base.errors import CompileError
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.cpu import Cpu
 from ocannl.ir.loops import Proc
@@ -57,8 +58,9 @@ class NativeBackend(ABC):
     def compile_valid(self, procs: Sequence[Proc]) -> NativeCode:
         """Compiles programs with distinct names that use claimed precisions only."""
 
-    @abstractmethod
-    def restore(self, blob: bytes) -> NativeCode: ...
+    def restore(self, blob: bytes) -> NativeCode:
+        """See `Backend.restore`; the code of a backend without an implementation is not stored."""
+        raise CompileError(f"backend `{self.name}` stores no compiled code")
 
     def compile(self, procs: Sequence[Proc]) -> NativeCode:
         validate(procs, self.capabilities, self.name)

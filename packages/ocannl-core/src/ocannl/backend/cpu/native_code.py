@@ -84,7 +84,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Serialized programs: compressed source, and object code for the target.
+    """Serialized programs: compressed source, and object code for the target; code without objects is not stored.
 
     ocannl-native 1 {"programs": [...], "sha256": [..., ...], "sizes": [..., ...], "target": "..."}
     <source> <object> ...
@@ -155,14 +155,18 @@ class NativeProgram:
 
 
 class NativeCode:
-    """Implements `CompiledCode`: programs loaded into this process while `library` is alive."""
+    """Implements `CompiledCode`: programs loaded into this process while `library` is alive.
+
+    `address` returns the address of the entry function of a program. Parallel loops run on several threads if
+    `pool_code` gives the functions of a thread pool, and programs that hold the GIL are called without ctypes if
+    `vectorcall` gives the address of `direct` (see `codegen.abi`)."""
 
     def __init__(
-        self, package: Package, library: object, address: Callable[[str], int], pool_code: Callable[[], ThreadPoolCode],
-        vectorcall: Callable[[], int],
+        self, package: Package, library: object, address: Callable[[str], int],
+        pool_code: Callable[[], ThreadPoolCode] | None = None, vectorcall: Callable[[], int] | None = None,
     ) -> None:  # fmt: skip
         self.package = package
-        self.direct = vectorcall  # address of the vectorcall function, if a program holds the GIL
+        self.direct = vectorcall
         self.pool_code = pool_code
         self.library = library
         self.programs = {p.name: NativeProgram(p, address(p.name)) for p in package.programs}
@@ -172,8 +176,8 @@ class NativeCode:
         return self.package.source
 
     @property
-    def blob(self) -> bytes:
-        return self.package.blob
+    def blob(self) -> bytes | None:
+        return self.package.blob if self.package.objects else None
 
     def link(self, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         """Binds a program to memory. An entry is not reentrant: its calls share one array of symbol values."""
@@ -184,7 +188,7 @@ class NativeCode:
             raise CompileError(f"`{name}` takes {len(regions)} memory regions, but {len(locations)} are passed")
         starts = [queue.device.address(where) for where in locations]
         refuse_overlap(name, regions, starts)
-        if program.signature.is_parallel and queue.control.threads > 1:
+        if program.signature.is_parallel and queue.control.threads > 1 and self.pool_code is not None:
             queue.control.pool = thread_pool(queue.control.threads, self.pool_code)
         addresses = (ctypes.c_void_p * max(1, len(starts)))(*starts)
         values = (ctypes.c_int64 * max(1, symbols))()
@@ -195,7 +199,7 @@ class NativeCode:
         stack_bytes = program.signature.stack_bytes
         entry = _with_symbols(with_stack(run, stack_bytes, queue.control), values, symbols)
         entry.holds = (self, queue, tuple(locations))  # keeps these alive
-        if program.signature.holds_gil and stack_bytes <= GUARANTEED_STACK_BYTES:
+        if self.direct and program.signature.holds_gil and stack_bytes <= GUARANTEED_STACK_BYTES:
             make = partial(vectorcall.make_function, self.direct(), program.address, addresses, queue.control, name)
             return DirectEntry(entry, make)
         return cast(Entry, entry)
