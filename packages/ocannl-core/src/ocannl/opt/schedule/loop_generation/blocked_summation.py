@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import ceil, prod
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
-from ocannl.ir.loops import AccessMode, Body, For, Load
+from ocannl.ir.loops import AccessMode, Body, For, Load, Store
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, is_rounded_sum
@@ -42,12 +42,14 @@ class SummationBlocks:
 
 
 def max_additions(group: FusionGroup, reduction: Reduction) -> int:
-    """Returns the number of additions that a term may take part in. A reduction that starts from a cell which it
-    overwrites is a step of a longer sum, and a short sum of cells of a temporary may be the second stage of a split
-    reduction: the additions of both are added to those of other reductions."""
-    limit, value = machine.MAX_ADDITIONS_PER_RESULT_TERM, reduction.update.value
-    if any(ref.buf.access is AccessMode.TEMP for ref in group.writes):
-        limit = machine.MAX_ADDITIONS_PER_TERM
+    """Returns the number of additions that a term may take part in. Results that are stored in arrays of the caller are
+    the last sums of their terms. A reduction that starts from a cell which it overwrites is a step of a longer sum, and
+    a short sum of cells of a temporary may be the second stage of a split reduction: the additions of both are added to
+    those of other reductions."""
+    limit, value = machine.MAX_ADDITIONS_PER_TERM, reduction.update.value
+    stored = [stmt for stmt in group.epilogue if isinstance(stmt, Store)]
+    if len(stored) == len(group.writes) and all(stmt.ref.buf.access is not AccessMode.TEMP for stmt in stored):
+        limit = machine.MAX_ADDITIONS_PER_RESULT_TERM
     if isinstance(reduction.init, Load) and reduction.init.ref in group.writes:
         limit = machine.MAX_ADDITIONS_PER_STEP
     is_short = prod(sym.extent for sym in reduction.syms) <= machine.MAX_REDUCTION_PARTS
