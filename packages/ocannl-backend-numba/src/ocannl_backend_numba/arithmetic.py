@@ -57,19 +57,17 @@ def saturate(typing: Any, x: Any, kind: Any) -> Any:
 @inner
 def power(x, y):
     """The power of integers modulo 2**64; negative exponents truncate towards zero."""
-    zero, unit = x - x, x - x + 1
+    unit = types.uint64(1)  # operations on a uint64 and an int64 have the type float64
     if y < 0:
-        if x == 1:
+        if x == 1 or (x == -1 and y % 2 == 0):
             return unit
-        if x + unit == zero:
-            return x if y % 2 != 0 else unit
-        return zero
-    result, base = unit, x
-    while y != 0:
-        if y % 2 != 0:
+        return types.uint64(x) if x == -1 else types.uint64(0)
+    result, base, exponent = unit, types.uint64(x), types.uint64(y)
+    while exponent != 0:
+        if exponent & unit != 0:
             result *= base
         base *= base
-        y //= 2
+        exponent >>= unit
     return result
 
 
