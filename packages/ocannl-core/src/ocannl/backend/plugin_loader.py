@@ -8,15 +8,14 @@ from dataclasses import fields, replace
 from inspect import getattr_static
 from typing import Any, NoReturn
 
-import pluggy
-
 from ocannl.backend.api import API_MINOR, API_VERSION, OLDEST_API_VERSION, Backend, BackendInfo
 from ocannl.backend.discovery import CORE, GROUP, Candidate, core_version
 from ocannl.backend.hookspecs import BackendHooks
 from ocannl.base.entry_points import EntryPoint
 from ocannl.base.errors import BackendApiMismatch, BackendImportError, BackendUnavailable
 from ocannl.base.forks import import_lock, replace_after_fork
-from ocannl.base.plugins import PROJECT, exception_summary, single_line
+from ocannl.base.plugin_hooks import MAX_NUMBER, imported_hook, invalid_field
+from ocannl.base.plugins import exception_summary, single_line
 from ocannl.base.time_limit import TimeLimitReached
 from ocannl.ir.capabilities import Capabilities
 
@@ -26,7 +25,6 @@ _infos: dict[Candidate, BackendInfo] = {}
 _origins: dict[int, tuple[Candidate, Backend]] = {}  # by identity, which the reference keeps
 _FIELDS: dict[str, type] = {"name": str, "api_version": int, "description": str, "priority": int, "api_minor": int}
 _MISSING = object()
-MAX_NUMBER = 1_000_000  # of versions, priorities and devices
 _MEMBERS = ("name", "version", "capabilities", "compile", "restore", "link", "device_count", "device")
 
 
@@ -41,29 +39,19 @@ def describe(candidate: Candidate) -> BackendInfo:
 def _call_hook(candidate: Candidate) -> object:
     if candidate.defect is not None:
         raise_broken(candidate, candidate.defect)
-    manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(BackendHooks)
     action = f"importing `{candidate.entry.value}`"
-
-    def register() -> bool:
-        manager.register(candidate.entry.load(), candidate.name)
-        manager.check_pending()
-        return bool(manager.hook.ocannl_backend.get_hookimpls())
-
-    if not guarded(candidate, register, action):
+    hook = guarded(candidate, lambda: imported_hook(candidate.entry, BackendHooks, "ocannl_backend"), action)
+    if hook is None:
         raise_broken(candidate, f"`{candidate.entry.value}` implements no hook `ocannl_backend`")
-    return guarded(candidate, lambda: manager.hook.ocannl_backend(api_version=API_VERSION), action)
+    return guarded(candidate, lambda: hook(api_version=API_VERSION), action)
 
 
 def _validated(candidate: Candidate, description: object) -> BackendInfo:
     if not isinstance(description, BackendInfo):
         raise_broken(candidate, f"its hook `ocannl_backend` gives {type(description).__name__}, not BackendInfo")
     values = guarded(candidate, lambda: {f.name: getattr(description, f.name) for f in fields(BackendInfo)}, "reading")
-    for field, value in values.items():
-        kind = _FIELDS.get(field)
-        is_valid = callable(value) if kind is None else type(value) is kind
-        if not is_valid or (kind is int and abs(value) > MAX_NUMBER):
-            raise_broken(candidate, f"its description has {field} = {shown(value)}")
+    if (field := invalid_field(values, _FIELDS)) is not None:
+        raise_broken(candidate, f"its description has {field} = {shown(values[field])}")
     info = BackendInfo(**values)
     if not OLDEST_API_VERSION <= info.api_version <= API_VERSION:
         outdated = CORE if info.api_version > API_VERSION else candidate.distribution

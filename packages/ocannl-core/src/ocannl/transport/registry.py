@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, NoReturn
 
-import pluggy
-
 from ocannl.base.entry_points import EntryPoint, entry_points
 from ocannl.base.errors import (
     DuplicateTransport,
@@ -23,7 +21,8 @@ from ocannl.base.errors import (
     TransportUnavailable,
     UnknownTransport,
 )
-from ocannl.base.plugins import PROJECT, exception_summary, single_line
+from ocannl.base.plugin_hooks import imported_hook, invalid_field
+from ocannl.base.plugins import exception_summary, single_line
 from ocannl.base.time_limit import TimeLimitReached, time_limit
 from ocannl.transport import single_process
 from ocannl.transport.api import API_VERSION, Transport, TransportInfo
@@ -36,7 +35,7 @@ DISTRIBUTIONS = {"mpi": "ocannl-transport-mpi"}
 
 IMPORT_SECONDS = 120.0
 _MEMBERS = ("name", "rank", "size", "hosts", "window", "fence", "sender", "receiver", "gatherer", "abort", "close")
-_TEXTS = {"name": str, "api_version": int, "description": str}
+_FIELDS = {"name": str, "api_version": int, "description": str}
 
 
 def installed_transports() -> list[EntryPoint]:
@@ -88,24 +87,16 @@ def _installed(name: str) -> EntryPoint:
 
 
 def _describe(plugin: EntryPoint) -> TransportInfo:
-    manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(TransportHooks)
     action = f"importing `{plugin.value}`"
-
-    def register() -> bool:
-        manager.register(plugin.load(), plugin.name)
-        manager.check_pending()
-        return bool(manager.hook.ocannl_transport.get_hookimpls())
-
-    if not _guarded(plugin, register, action):
+    hook = _guarded(plugin, lambda: imported_hook(plugin, TransportHooks, "ocannl_transport"), action)
+    if hook is None:
         _raise_broken(plugin, f"`{plugin.value}` implements no hook `ocannl_transport`")
-    info = _guarded(plugin, lambda: manager.hook.ocannl_transport(api_version=API_VERSION), action)
+    info = _guarded(plugin, lambda: hook(api_version=API_VERSION), action)
     if not isinstance(info, TransportInfo):
         _raise_broken(plugin, f"its hook `ocannl_transport` gives {type(info).__name__}, not TransportInfo")
-    for field in fields(TransportInfo):
-        value, kind = getattr(info, field.name), _TEXTS.get(field.name)
-        if not (callable(value) if kind is None else type(value) is kind):
-            _raise_broken(plugin, f"its description has {field.name} = {value!r:.80}")
+    values = {field.name: getattr(info, field.name) for field in fields(TransportInfo)}
+    if (invalid := invalid_field(values, _FIELDS)) is not None:
+        _raise_broken(plugin, f"its description has {invalid} = {values[invalid]!r:.80}")
     if info.api_version != API_VERSION:
         outdated = CORE if info.api_version > API_VERSION else plugin.distribution
         raise TransportApiMismatch(
