@@ -18,9 +18,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from ocannl.testing.template import TEMPLATE
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ROOT / "packages"
-TEMPLATE = ROOT / "templates" / "backend"
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this environment has no pip")
 
@@ -92,7 +93,9 @@ def test_a_backend_from_the_template_passes_the_kit(tmp_path: Path, core: Path) 
     pytest.importorskip("copier")
     generated = tmp_path / "made"
     answers = ["--data", "name=my_own", "--data", "author=Ann O'Nym"]
-    run(sys.executable, "-m", "copier", "copy", "--quiet", "--defaults", *answers, TEMPLATE, generated)
+    installed = run(fresh(tmp_path / "core", core), "-m", "ocannl.testing.template", cwd=tmp_path).strip()
+    assert installed.startswith(str(tmp_path)), "the template of the clone"
+    run(sys.executable, "-m", "copier", "copy", "--quiet", "--defaults", *answers, installed, generated)
     assert "Ann O'Nym" in (generated / "README.md").read_text(encoding="utf-8")
     python = fresh(tmp_path / "env", core, build(generated, tmp_path / "dist"))
     output = run(python, "-m", "pytest", "-p", "no:cacheprovider", cwd=generated)
