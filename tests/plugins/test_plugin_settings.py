@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ocannl as oc
+from ocannl.backend import registry
 from ocannl.base import config, plugin_settings, settings_files
 from ocannl.base.errors import ConfigError, PluginError
 from ocannl.cli.app import build
@@ -170,14 +171,16 @@ def test_setting_that_changes_code_is_part_of_keys(fast, monkeypatch):
     assert len(set(keys)) == 2
 
 
-def test_setting_of_the_example_backend():
-    from ocannl_backend_example.backend import checked
-
+def test_setting_of_the_example_backend(monkeypatch):
+    backend = pytest.importorskip("ocannl_backend_example.backend")
+    monkeypatch.setitem(registry._backends, "example", backend.ExampleBackend())
     x = oc.placeholder("x", output=[3])
     y = (x * 2).with_label("y")
     texts = []
     for value in ("off", "on"):
-        with oc.settings(example_check_indices=value, cache=False):
+        monkeypatch.setenv("OCANNL_EXAMPLE_CHECK_INDICES", value)
+        with oc.settings(cache=False):
+            compile_cache.clear()
             context = oc.Context("example")
             routine = context.compile(y.forward, name="double")
             context.set(x, np.arange(3, dtype=np.float32))
@@ -186,4 +189,4 @@ def test_setting_of_the_example_backend():
             texts.append(routine.source())
     assert "checked(" not in texts[0] and "checked(" in texts[1]
     with pytest.raises(IndexError, match="-1 is negative"):
-        checked(-1)
+        backend.checked(-1)
