@@ -64,13 +64,13 @@ class Reversed(Connection):
 
 
 class Misaligned(Connection):
-    def window(self, sizes_bytes):
-        return [part[1:] for part in self._correct.window([size + 1 for size in sizes_bytes])]
+    def window(self, ranks, sizes_bytes):
+        return [part[1:] for part in self._correct.window(ranks, [size + 1 for size in sizes_bytes])]
 
 
 class Private(Connection):
-    def window(self, sizes_bytes):
-        return [part.copy() for part in self._correct.window(sizes_bytes)]
+    def window(self, ranks, sizes_bytes):
+        return [part.copy() for part in self._correct.window(ranks, sizes_bytes)]
 
 
 class Lying(kit.Communication):

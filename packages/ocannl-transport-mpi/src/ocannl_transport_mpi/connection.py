@@ -59,18 +59,26 @@ class MpiConnection:
         self._host = self._world.Split_type(MPI.COMM_TYPE_SHARED)
         self.hosts = tuple(self._world.allgather(self._host.allgather(self.rank)[0]))
         self._windows: list[MPI.Win] = []
+        self._groups: dict[tuple[int, ...], MPI.Intracomm] = {tuple(range(self.size)): self._world}
         atexit.register(self._free)  # after the end of the world, and before that of MPI
         self._host.Barrier()  # all have opened the segments of MPICH
         if MPI.Get_library_version().startswith("MPICH"):
             _unlink_segments()
 
-    def window(self, sizes_bytes: Sequence[int]) -> list[Bytes]:
-        size = sizes_bytes[self.rank]
-        window = MPI.Win.Allocate_shared(size + ALIGNMENT_BYTES, 1, comm=self._world)
+    def window(self, ranks: Sequence[int], sizes_bytes: Sequence[int]) -> list[Bytes]:
+        group = self._group(tuple(ranks))
+        size = sizes_bytes[group.Get_rank()]
+        window = MPI.Win.Allocate_shared(size + ALIGNMENT_BYTES, 1, comm=group)
         window.Lock_all(MPI.MODE_NOCHECK)  # all parts may be accessed until the end
         self._windows.append(window)
-        memory = [window.Shared_query(rank)[0] for rank in range(self.size)]
+        memory = [window.Shared_query(rank)[0] for rank in range(len(ranks))]
         return [aligned(np.frombuffer(m, np.uint8), size) for m, size in zip(memory, sizes_bytes, strict=True)]
+
+    def _group(self, ranks: tuple[int, ...]) -> MPI.Intracomm:
+        """The communicator of some ranks, which all of them request in the same order."""
+        if ranks not in self._groups:
+            self._groups[ranks] = self._world.Create_group(self._world.Get_group().Incl(ranks))
+        return self._groups[ranks]
 
     def fence(self) -> None:
         if self._windows:

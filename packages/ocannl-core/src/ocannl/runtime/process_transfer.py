@@ -1,8 +1,9 @@
 """Transfers between processes: one process creates the half that sends, another the half that receives.
 
-The bytes of a node pass a slot, which holds one value: a buffer on either side, between which the transport sends
-messages; MPI copies those of one host through shared memory. The sender waits only while the value before is still in
-the slot, so two processes may send to each other before both receive.
+The bytes of a node pass a slot, which holds one value: on one host, memory that both processes share; otherwise a
+buffer on either side, between which the transport sends messages. The sender waits only while the value before is still
+in the slot, so two processes may send to each other before both receive. For that the merge buffer is a copy: if it was
+the slot itself, the next value could only be stored after the code that reads this one.
 """
 
 from __future__ import annotations
@@ -40,14 +41,11 @@ class ProcessTransfer(TransferRoutine):
             elif into == "node":
                 ctx.arrays.allocate([node])
         self._agree()
-        slot = np.zeros(math.prod(node.dims, start=node.precision.nbytes), np.uint8)
+        nbytes = math.prod(node.dims, start=node.precision.nbytes)
+        slot, self._request = process.world.slot(process.rank, nbytes, sends)
         self._array: np.ndarray[Any, Any] = slot.view(node.precision.numpy).reshape(node.dims)
-        transport, tag = process.world.transport, process.world.next_pair_tag(process.rank)
-        if sends:
-            self._request = transport.sender(slot, process.rank, tag)
-        else:
+        if not sends:
             self._target = ctx.arrays.merge_buffer(node) if into == "merge" else ctx.arrays[node]
-            self._request = transport.receiver(slot, process.rank, tag)
             self._request.start()
 
     def _agree(self) -> None:

@@ -1,7 +1,8 @@
-"""Collective communication of the processes of one host through shared memory.
+"""Communication of the processes of one host through shared memory.
 
-Every process has a counter in a window that all can read. A process that has stored its bytes there increments its
-counter, and waits until the counters of all others are as high. This takes less than a microsecond; messages take more.
+Every process has a counter in a window that the others can read. A process that has stored its bytes there increments
+its counter, and waits until the counters of all others are as high. This takes less than a microsecond; messages take
+more.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ COUNTER_BYTES = 8
 
 
 class WindowAllocator:
-    """Allocates memory in windows of a transport, several small parts in one window. All processes make the same
-    calls."""
+    """Allocates memory in windows of some ranks, several small parts in one window. The processes of all these ranks
+    make the same calls."""
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    def __init__(self, transport: Transport, ranks: Sequence[int]) -> None:
+        self._transport, self._ranks = transport, ranks
         self._parts: list[Bytes] = []
         self._used_bytes = CHUNK_BYTES
 
@@ -33,7 +34,7 @@ class WindowAllocator:
         end = start + -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         if end > CHUNK_BYTES:
             start, end = 0, end - start
-            self._parts = self._transport.window([max(end, CHUNK_BYTES)] * self._transport.size)
+            self._parts = self._transport.window(self._ranks, [max(end, CHUNK_BYTES)] * len(self._ranks))
         self._used_bytes = end
         return [part[start : start + size_bytes] for part in self._parts]
 
@@ -103,5 +104,37 @@ class WindowGatherer:
         for counter in self._counters:
             if counter[0] < number:
                 return False
+        self._fence()
+        return True
+
+
+class SlotRequest:
+    """A request that sends or receives values through a slot in shared memory, which holds one value.
+
+    The sender counts the values that it has stored, the receiver those that it has consumed. The sender calls `start`
+    when a value is in `memory`; it is done when that is consumed. The receiver calls it at first, and when it has
+    consumed a value; it is done when the next is in `memory`. Both create this together, and exchange a message before
+    they use it.
+    """
+
+    def __init__(
+        self, transport: Transport, allocator: WindowAllocator, ranks: Sequence[int], sends: bool, size_bytes: int
+    ) -> None:
+        (_, start), total = pack([COUNTER_BYTES, size_bytes], ALIGNMENT_BYTES)
+        parts = dict(zip(ranks, allocator.allocate(total), strict=True))
+        own, (other,) = parts.pop(transport.rank), parts.values()
+        self.memory = (own if sends else other)[start : start + size_bytes]
+        self._counter, self._other = (part[:COUNTER_BYTES].data.cast("q") for part in (own, other))
+        self._counter[0] = 0 if sends else -1
+        self._awaited = 0 if sends else 1
+        self._fence = transport.fence
+
+    def start(self) -> None:
+        self._fence()
+        self._counter[0] += 1
+
+    def is_done(self) -> bool:
+        if self._other[0] < self._counter[0] + self._awaited:
+            return False
         self._fence()
         return True

@@ -28,7 +28,7 @@ from ocannl.base.errors import ArgumentError, CodeError, ProgramMismatch
 from ocannl.base.traceback_filtering import public_class
 from ocannl.runtime.farewells import CHECK_SECONDS, Farewells
 from ocannl.runtime.heartbeats import Heartbeats
-from ocannl.runtime.shared_memory import Gatherer, MessageGatherer, WindowAllocator, WindowGatherer
+from ocannl.runtime.shared_memory import Gatherer, MessageGatherer, SlotRequest, WindowAllocator, WindowGatherer
 from ocannl.transport.api import Bytes, PersistentRequest
 from ocannl.transport.registry import connect
 
@@ -82,10 +82,11 @@ class World:
         self._farewells = Farewells(self.transport, limit_seconds)
         self._heartbeats = Heartbeats(self.transport, limit_seconds, self._fail)
         self._barrier: Gatherer = MessageGatherer(self.transport, np.zeros(1, np.uint8))
-        self._windows = WindowAllocator(self.transport)
-        is_shared = SHARED_MEMORY.get(shared_memory)
-        self.shares_memory = is_shared and len(set(self.transport.hosts)) == 1
-        self.agree("the setting `shared_memory`", str(is_shared))
+        self._windows = WindowAllocator(self.transport, range(self.size))
+        self._pair_windows: dict[int, WindowAllocator] = {}
+        self._is_shared = SHARED_MEMORY.get(shared_memory)
+        self.shares_memory = self._is_shared and len(set(self.transport.hosts)) == 1
+        self.agree("the setting `shared_memory`", str(self._is_shared))
         if self.shares_memory:
             self._barrier = self.signal()
         if self.size > 1:
@@ -207,6 +208,20 @@ class World:
         self.run(sender, rank)
         self.wait(receiver, rank)
         return answer
+
+    def slot(self, rank: int, size_bytes: int, sends: bool) -> tuple[Bytes, PersistentRequest]:
+        """Returns memory for one value, and the request that sends it to another process, or receives it; both call
+        this. On one host the memory of both is the same."""
+        hosts = self.transport.hosts
+        if self._is_shared and hosts[rank] == hosts[self.rank]:
+            ranks = sorted([self.rank, rank])
+            allocator = self._pair_windows.setdefault(rank, WindowAllocator(self.transport, ranks))
+            request = SlotRequest(self.transport, allocator, ranks, sends, size_bytes)
+            self.exchange(rank, np.zeros(1, np.uint8))  # the counters of both are set
+            return request.memory, request
+        memory, tag = np.zeros(size_bytes, np.uint8), self.next_pair_tag(rank)
+        connect = self.transport.sender if sends else self.transport.receiver
+        return memory, connect(memory, rank, tag)
 
     # ------------------------------------------------------------------------------------------------------ lifetime
 

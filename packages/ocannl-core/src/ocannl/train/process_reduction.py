@@ -42,7 +42,7 @@ class ProcessReduction:
         size = self._layout.size_bytes * len(contexts)
         is_gathered = size * world.size <= MAX_GATHERED_BYTES and (is_alone or shares_memory)
         is_shared = shares_memory and not is_gathered
-        memory = world.transport.window([size] * world.size) if is_shared else [aligned_zeros(size)]
+        memory = world.transport.window(range(world.size), [size] * world.size) if is_shared else [aligned_zeros(size)]
         slabs = [slab for part in memory for slab in np.split(part, len(contexts))]
         self._local_slabs = slabs[self._first :][: len(contexts)] if is_shared else slabs
         self._are_adopted = [

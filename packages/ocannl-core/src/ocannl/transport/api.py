@@ -59,9 +59,9 @@ class Transport(Protocol):
         """A number for the host of each rank: ranks of equal numbers can share memory."""
         ...
 
-    def window(self, sizes_bytes: Sequence[int]) -> list[Bytes]:
-        """Allocates memory that all ranks access, and returns the part of each rank, in its size and aligned to 64
-        bytes. All ranks call this in the same order; they are on one host."""
+    def window(self, ranks: Sequence[int], sizes_bytes: Sequence[int]) -> list[Bytes]:
+        """Allocates memory that some ranks of one host access, in ascending order, and returns the part of each, in its
+        size and aligned to 64 bytes. All of these ranks, and only they, call this in the same order."""
         ...
 
     def fence(self) -> None:

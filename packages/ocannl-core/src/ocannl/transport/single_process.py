@@ -36,7 +36,7 @@ class SingleProcess:
     size = 1
     hosts = (0,)
 
-    def window(self, sizes_bytes: Sequence[int]) -> list[Bytes]:
+    def window(self, ranks: Sequence[int], sizes_bytes: Sequence[int]) -> list[Bytes]:
         return [aligned_zeros(size) for size in sizes_bytes]
 
     def fence(self) -> None:

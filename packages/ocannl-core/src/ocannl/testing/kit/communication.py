@@ -107,7 +107,7 @@ class Communication:
         if len(set(tested.hosts)) > 1:
             pytest.skip("the processes are on several hosts")
         sizes = [1000 if is_equal else 1000 * rank + rank for rank in range(tested.size)]
-        parts = tested.window(sizes)
+        parts = tested.window(range(tested.size), sizes)
         assert [part.nbytes for part in parts] == sizes
         assert all(part.ctypes.data % 64 == 0 for part in parts if part.nbytes)
         for writer in range(tested.size):  # each process writes the parts of all
@@ -119,10 +119,28 @@ class Communication:
                 np.testing.assert_array_equal(part, content(part.nbytes, writer, rank))
             gathered(tested, np.zeros(1, np.uint8))
 
+    def test_some_processes_of_a_host_access_a_window(self, tested: Transport) -> None:
+        rank, size = tested.rank, tested.size
+        if len(set(tested.hosts)) > 1:
+            pytest.skip("the processes are on several hosts")
+        pairs = [sorted({first, (first + step) % size}) for first in range(size) for step in (0, 1)]
+        windows = [(ranks, tested.window(ranks, [100, 200][: len(ranks)])) for ranks in pairs if rank in ranks]
+        assert all([part.nbytes for part in parts] == [100, 200][: len(ranks)] for ranks, parts in windows)
+        for writer in range(size):
+            for ranks, parts in windows if rank == writer else []:
+                for part in parts:
+                    part[:] = content(part.nbytes, writer, len(ranks))
+            gathered(tested, np.zeros(1, np.uint8))
+            for ranks, parts in windows if rank != writer else []:
+                for part in parts if writer in ranks else []:
+                    np.testing.assert_array_equal(part, content(part.nbytes, writer, len(ranks)))
+            gathered(tested, np.zeros(1, np.uint8))
+
     def test_a_fence_orders_writes_and_reads_of_a_window(self, tested: Transport) -> None:
         if len(set(tested.hosts)) > 1:
             pytest.skip("the processes are on several hosts")
-        counters, values = tested.window([8] * tested.size), tested.window([1000] * tested.size)
+        ranks = range(tested.size)
+        counters, values = tested.window(ranks, [8] * tested.size), tested.window(ranks, [1000] * tested.size)
         counters[tested.rank][:] = 0
         gathered(tested, np.zeros(1, np.uint8))
         for number in range(1, 21):
