@@ -53,7 +53,7 @@ INTERNAL = {  # members without an underscore that other modules of the package 
     train.Fitted: "checkpoint_parts",
     train.LossScale: "parts",
     oc.Routine: "check_symbols",
-    oc.World: "exchange gatherer next_pair_tag next_tag require_open run signal wait",
+    oc.World: "exchange gatherer next_pair_tag next_tag require_open run signal slot wait",
     train.ReduceOnPlateau: "checkpoint_parts",
 }
 PUBLIC_CLASSES = (

@@ -161,7 +161,7 @@ class NestPrinter:
                 self.constants[stmt.sym] = Affine.of(value)
                 for inner in stmt.body:
                     self.statement(inner, indent)
-            del self.constants[stmt.sym]
+            self.constants.pop(stmt.sym, None)  # an empty loop has set none
         elif not self.lanes.print(stmt, indent):
             self.serial_loop(stmt, self.start(stmt.lo), self.stop(stmt.hi), indent)
 

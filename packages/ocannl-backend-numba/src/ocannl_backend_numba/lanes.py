@@ -161,7 +161,7 @@ class VectorLoops:
         first, last = stmt.lo.constant, stmt.hi.constant
         if not width or first is None or last is None:
             return False
-        trips = last + 1 - first
+        trips = max(0, last + 1 - first)
         if trips == width:
             printer.constants[stmt.sym] = Affine.of(first)
             self.body(stmt, width, indent)

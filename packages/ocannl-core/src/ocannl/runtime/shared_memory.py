@@ -122,9 +122,9 @@ class SlotRequest:
     ) -> None:
         (_, start), total = pack([COUNTER_BYTES, size_bytes], ALIGNMENT_BYTES)
         parts = dict(zip(ranks, allocator.allocate(total), strict=True))
-        own, (other,) = parts.pop(transport.rank), parts.values()
-        self.memory = (own if sends else other)[start : start + size_bytes]
-        self._counter, self._other = (part[:COUNTER_BYTES].data.cast("q") for part in (own, other))
+        part, (peer_part,) = parts.pop(transport.rank), parts.values()
+        self.memory = (part if sends else peer_part)[start : start + size_bytes]
+        self._counter, self._peer_counter = (p[:COUNTER_BYTES].data.cast("q") for p in (part, peer_part))
         self._counter[0] = 0 if sends else -1
         self._awaited = 0 if sends else 1
         self._fence = transport.fence
@@ -134,7 +134,7 @@ class SlotRequest:
         self._counter[0] += 1
 
     def is_done(self) -> bool:
-        if self._other[0] < self._counter[0] + self._awaited:
+        if self._peer_counter[0] < self._counter[0] + self._awaited:
             return False
         self._fence()
         return True
