@@ -6,20 +6,21 @@ from ocannl.lang import api as oc
 from ocannl.lang.api import Tensor
 
 
-def causal_mask(queries: Tensor, keys: Tensor | None = None) -> Tensor:
+def causal_mask(positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
     """Keys at the position of the query and before it.
 
     Shapes: positions `..b.., t|; ..b.., s| => ..b..|0, t, s`; the positions of keys are those of queries by default.
+            Those of a sequence `x` are `nn.positions_of(x)`.
     """
-    return _compared(queries, queries if keys is None else keys, "ge")
+    return _compared(positions, positions if key_positions is None else key_positions, "ge")
 
 
-def window_mask(queries: Tensor, keys: Tensor | None = None, *, width: int) -> Tensor:
+def window_mask(positions: Tensor, key_positions: Tensor | None = None, *, width: int) -> Tensor:
     """Keys at most `width - 1` positions before the query; with a causal mask, `width` keys (a sliding window).
 
     Shapes: positions `..b.., t|; ..b.., s| => ..b..|0, t, s`; the positions of keys are those of queries by default.
     """
-    return _compared(queries, (queries if keys is None else keys) + width, "lt")
+    return _compared(positions, (positions if key_positions is None else key_positions) + width, "lt")
 
 
 def padding_mask(lengths: Tensor, count: int) -> Tensor:
