@@ -85,7 +85,7 @@ def test_a_search_changes_no_bit(backend, name, monkeypatch, tmp_path):
     random, taken = Random(f"{name} {backend}"), []
     monkeypatch.setenv("OCANNL_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(autotune, "candidate_plans", partial(candidate_plans, limit=5))
-    monkeypatch.setattr(Benchmark, "insert", lambda self, nest, chosen: taken.append(any(chosen)))
+    monkeypatch.setattr(Benchmark, "insert", lambda self, nest, chosen, seconds: taken.append(any(chosen)))
     monkeypatch.setattr(Benchmark, "seconds", lambda self, candidates: [random.random() for _ in candidates])
     for threads in (1, 2, 3):
         with oc.settings(autotune=100):
