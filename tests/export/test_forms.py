@@ -255,7 +255,7 @@ def test_the_command_writes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for function, out, form, message in [
         ("extra", "out/tiny.c", None, "oc.export has no argument `nonsense=`"),
         ("iso", "out", "so", "`vectors=False` is ISO C99, of the form `c`, not of `so`"),
-        ("make", "script.py/tiny.c", None, "the files of script.py/tiny.c cannot be written: "),
+        ("make", "script.py/tiny.c", None, "the folder 'script.py' cannot be written: "),
     ]:
         with pytest.raises(oc.OcannlError, match=re.escape(message)):
             export_command(f"script.py:{function}", Path(out), form)
