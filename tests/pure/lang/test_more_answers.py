@@ -17,6 +17,8 @@ def test_settings_are_not_attributes(name: str, answer: str) -> None:
     assert not hasattr(oc.settings, name)
     with oc.settings(seed=1):
         pass
+    with pytest.raises(oc.ArgumentError, match="oc.settings"):
+        oc.settings(1)
 
 
 @pytest.mark.parametrize(

@@ -266,8 +266,8 @@ class SettingsFunction:
     def __init__(self, function: Callable[..., AbstractContextManager[None]]) -> None:
         update_wrapper(self, function)
 
-    def __call__(self, **values: object) -> AbstractContextManager[None]:
-        return self.__wrapped__(**values)
+    def __call__(self, *positional: object, **values: object) -> AbstractContextManager[None]:
+        return self.__wrapped__(*positional, **values)  # which answers for arguments in positions
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("_"):
