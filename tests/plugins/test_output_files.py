@@ -44,7 +44,10 @@ def test_errors_name_the_path(name: str, end: str, tmp_path: Path) -> None:
         WRITERS[name](tmp_path / end)
 
 
-@pytest.mark.parametrize("arguments", [["run", LONG], ["show", f"{LONG}.py:build"], ["train", LONG], ["replay", LONG]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["run", LONG], ["profile", f"{LONG}.py"], ["show", f"{LONG}.py:build"], ["train", LONG], ["replay", LONG]],
+)
 def test_commands_with_long_paths(arguments: list[str]) -> None:
     result = CliRunner().invoke(build(), arguments)
     assert result.exit_code and isinstance(result.exception, SystemExit | oc.OcannlError)

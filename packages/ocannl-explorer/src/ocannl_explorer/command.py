@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ocannl.base.errors import ArgumentError
-from ocannl.cli.script import HELP, NAMES, named_routine
+from ocannl.cli.script import RoutineName, Source, named_routine
 
 
 def register(app: typer.Typer) -> None:
@@ -16,12 +16,8 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
-    function: Annotated[
-        str, typer.Argument(metavar=NAMES, help=HELP)
-    ],
-    routine_name: Annotated[
-        str | None, typer.Option("--routine", help="The routine of a script; by default the one with the most work.")
-    ] = None,
+    function: Source,
+    routine_name: RoutineName = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The page; by default ROUTINE.html.")] = None,
     calls: Annotated[int, typer.Option("--profile", min=0, help="Profile this number of calls.")] = 0,
 ) -> None:

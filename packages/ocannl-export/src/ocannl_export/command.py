@@ -40,9 +40,5 @@ def command(
         raise ArgumentError(f"{function} must return routines, or a mapping with `routines`")
     options = {"form": form, "target": target, "vectors": False if iso_c99 else None}
     arguments |= {option: value for option, value in options.items() if value is not None}
-    try:
-        paths = export(routines, out, **arguments)
-    except OSError as error:
-        raise ArgumentError(f"the files of {out} cannot be written: {error.strerror}") from None
-    for path in paths:
+    for path in export(routines, out, **arguments):
         typer.echo(f"{path}  {path.stat().st_size} bytes")

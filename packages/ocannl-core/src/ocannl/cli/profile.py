@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ocannl.base.errors import ArgumentError
-from ocannl.cli.script import HELP, NAMES, named_routine
+from ocannl.cli.script import RoutineName, Source, named_routine
 from ocannl.runtime.profile import Profile, ProfileRow
 
 COLUMNS = ("nest", "median us", "share", "read bytes", "written bytes", "GB/s")
@@ -28,12 +28,8 @@ def register(app: typer.Typer) -> None:
 
 
 def command(
-    function: Annotated[
-        str, typer.Argument(metavar=NAMES, help=HELP)
-    ],
-    routine_name: Annotated[
-        str | None, typer.Option("--routine", help="The routine of a script; by default the one with the most work.")
-    ] = None,
+    function: Source,
+    routine_name: RoutineName = None,
     calls: Annotated[int, typer.Option("--calls", "-n", min=1, help="The number of measured calls.")] = 10,
     trace: Annotated[Path | None, typer.Option("--trace", help="Also write a trace for Perfetto to this file.")] = None,
 ) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from ocannl.base.errors import ArgumentError
 from ocannl.cli.imported_function import imported_routine
@@ -13,8 +16,15 @@ from ocannl.cli.imported_function import imported_routine
 if TYPE_CHECKING:
     from ocannl.runtime.routine import Routine
 
-NAMES = "SCRIPT.py or MODULE:FUNCTION"
-HELP = "A script, or a function without arguments that returns a routine."
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCRIPT.py or MODULE:FUNCTION", help="A script, or a function without arguments that returns a routine."
+    ),
+]
+RoutineName = Annotated[
+    str | None, typer.Option("--routine", help="The routine of a script; by default the one with the most work.")
+]
 
 
 def named_routine(path: str, name: str | None) -> Routine:
@@ -39,7 +49,7 @@ def compiled_routines(path: str) -> list[Routine]:
     """Runs a script as `python SCRIPT.py` does; returns the routines that it compiles, in order."""
     from ocannl.runtime.routine_recording import recorded_routines
 
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise ArgumentError(f"there is no file {path}")
     sys.path.insert(0, str(Path(path).absolute().parent))
     arguments, sys.argv = sys.argv, [path]
