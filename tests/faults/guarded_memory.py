@@ -29,6 +29,7 @@ import numpy as np
 from compare.adapter import Run
 from compare.workloads import big_sum, chain, decoder, einsum, gemm, lenet, moons, perceptron, rows
 from loop_programs.program_runner import Runner
+from loop_programs.random_procs import divided, global_bufs, initial_arrays, lowered, optimized
 
 import ocannl as oc
 from ocannl.backend.cpu import device
@@ -36,15 +37,10 @@ from ocannl.backend.cpu.device import HostSlab
 from ocannl.backend.registry import open_backend
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import AccessMode, Load, MemorySpace, Proc, Ref, Store, Update, loop
+from ocannl.ir.loops import AccessMode, Load, Proc, Ref, Store, Update, loop
 from ocannl.ir.ops import ADD
-from ocannl.lower.lower import lower
-from ocannl.opt.memory.allocate_memory import allocate_memory
-from ocannl.opt.parallel.insert_polls import insert_polls
-from ocannl.opt.parallel.parallelize import parallelize
-from ocannl.opt.pipeline import optimize
 from ocannl.runtime.device_arrays import Arrays, Resident
-from ocannl.testing.random_programs import Program, difference, generate
+from ocannl.testing.random_programs import difference, generate
 
 PAGE = mmap.PAGESIZE
 MARGIN = 64
@@ -110,33 +106,15 @@ ALLOCATORS = {"after": between_pages(True), "before": between_pages(False), "poi
 # ------------------------------------------------------------------------------------------------------------ programs
 
 
-def make(program: Program, name: str, random: Random, backend: Any, is_parallel: bool) -> Proc:
-    """Lowers a program: as it is, with all passes, or with all loops shared among threads."""
-    alignment = backend.capabilities.alignment_bytes
-    choice = 2 if is_parallel else random.randrange(3)
-    if choice == 0:
-        return allocate_memory(lower(program.code, name), alignment)
-    if choice == 1:
-        keep = {node: "a test" for node in program.tolerance if random.random() < 0.4}
-        return optimize(lower(program.code, name), keep, backend.capabilities)
-    passes = frozenset(["parallelize", "insert_polls", "allocate_memory"])
-    proc = optimize(lower(program.code, name), {}, backend.capabilities, without=passes)
-    return allocate_memory(insert_polls(parallelize(proc, 1, random.choice((1, 10, 100))), 20), alignment)
-
-
 def run_random(seed: int, runner: Runner, is_parallel: bool) -> None:
     random = Random(f"guarded {seed}")
     programs = [generate(random, random.randint(1, 5)) for _ in range(BATCH)]
-    procs = [make(program, f"p{n}", random, runner.backend, is_parallel) for n, program in enumerate(programs)]
+    ways = [divided] if is_parallel else [lowered, optimized, divided]
+    procs = [random.choice(ways)(program, f"p{n}", random, runner.backend) for n, program in enumerate(programs)]
     code = runner.backend.compile(procs)
     for program, proc in zip(programs, procs, strict=True):
         want = interpret(proc, program.arrays, program.symbols, program.merged)
-        pools = [buf for buf in proc.bufs if buf.space is MemorySpace.GLOBAL]
-        inputs = [(program.merged if b.access is AccessMode.MERGE else program.arrays).get(b.node) for b in pools]
-        arrays = [
-            np.full(buf.nbytes, 0xFF, np.uint8).view(buf.precision.numpy) if array is None else array
-            for array, buf in zip(inputs, pools, strict=True)
-        ]
+        pools, arrays = global_bufs(proc), initial_arrays(program, proc)
         for _ in range(CALLS_OF_THREADS if is_parallel else 1):
             results = runner(proc, *arrays, syms=[program.symbols[s] for s in proc.syms], code=code)
         got = {

@@ -3,40 +3,16 @@
 from dataclasses import replace
 from random import Random
 
-import numpy as np
 import pytest
+from loop_programs.random_procs import divided, global_bufs, initial_arrays, lowered, optimized
 
 from ocannl.ir.interpret import interpret
-from ocannl.ir.loops import AccessMode, MemorySpace
+from ocannl.ir.loops import AccessMode
 from ocannl.lower.lower import lower
-from ocannl.opt.memory.allocate_memory import allocate_memory
-from ocannl.opt.parallel.insert_polls import insert_polls
-from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.random_programs import difference, generate
 
 BATCH = 12
-
-
-def lowered(program, name, random, native):
-    return allocate_memory(lower(program.code, name), native.capabilities.alignment_bytes)
-
-
-def optimized(program, name, random, native):
-    kept_nodes = {node: "a test" for node in program.tolerance if random.random() < 0.4}
-    return optimize(lower(program.code, name), kept_nodes, native.capabilities)
-
-
-def divided(program, name, random, native):
-    """Parallelizes all eligible loops, with frequent polls."""
-    proc = optimize(
-        lower(program.code, name),
-        {},
-        native.capabilities,
-        without=frozenset(["parallelize", "insert_polls", "allocate_memory"]),
-    )
-    proc = insert_polls(parallelize(proc, 1, random.choice((1, 10, 100))), random.choice((1, 20, 10**6)))
-    return allocate_memory(proc, native.capabilities.alignment_bytes)
 
 
 def at_widths(vector_bytes, vector_registers):
@@ -64,12 +40,7 @@ def test_compiled_programs_agree_with_the_interpreter(native, run, make, seed):
     code = native.compile(procs)  # in one batch, so that helpers are shared
     for program, proc in zip(programs, procs, strict=True):
         want = interpret(proc, program.arrays, program.symbols, program.merged)
-        pools = [buf for buf in proc.bufs if buf.space is MemorySpace.GLOBAL]
-        inputs = [(program.merged if buf.access is AccessMode.MERGE else program.arrays).get(buf.node) for buf in pools]
-        arrays = [
-            np.full(buf.nbytes, 0xFF, np.uint8).view(buf.precision.numpy) if array is None else array
-            for array, buf in zip(inputs, pools, strict=True)
-        ]
+        pools, arrays = global_bufs(proc), initial_arrays(program, proc)
         results = run(proc, *arrays, syms=[program.symbols[s] for s in proc.syms], code=code)
         got = {
             buf.node: array.reshape(buf.node.dims)
