@@ -207,7 +207,7 @@ DEFECTS = {
         "PartialSums.final_reduction",
         "Reduction(reduction.init,",
         "Reduction(self.init,",
-        23,
+        283,
     ),
     "parts_of_reductions_overlap": Defect(
         "parallel.split_reductions",
@@ -477,3 +477,11 @@ def test_networks_are_correct_without_the_failing_pass(
     assert recovered is None
     with planned_for(run_config.machine, open_backend(run_config.backend), run_config.planning):
         assert failures_of(case) == ()
+
+
+@pytest.mark.skipif(not has_torch(), reason="PyTorch, the reference for the networks, is not installed")
+@pytest.mark.skipif(not usable("llvm"), reason="`llvm` is not usable here")
+def test_peeled_blocks_of_sums_are_not_unrolled() -> None:
+    """The sum of network 226 over images of a batch has four blocks. The first and the last one are peeled, and the
+    bounds of a loop over one block are no constants."""
+    assert is_correct(226)

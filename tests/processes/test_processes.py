@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,18 +30,19 @@ pytestmark = [
 
 
 def run(count: int, program: str, *arguments: object, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program in so many processes; nothing remains in shared memory, however they end."""
+    """Runs a program in so many processes."""
     command = [MPIEXEC, "-n", str(count), sys.executable, PROGRAMS / f"{program}.py", *map(str, arguments)]
     variables = {**os.environ, **{f"OCANNL_{name.upper()}": value for name, value in settings.items()}}
-    completed = subprocess.run(command, capture_output=True, text=True, timeout=240, env=variables)
-    refuse_shared_memory()
-    return completed
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, env=variables)
 
 
-def refuse_shared_memory() -> None:
-    """Fails if segments of MPI remain that no process uses. Processes that start beside this test use theirs, whose
-    names they remove as soon as all have opened them, however long this takes."""
-    remaining = unused_in_shared_memory()
+@pytest.fixture(autouse=True)
+def refuse_shared_memory() -> Iterator[None]:
+    """Fails if segments of MPI remain that no process uses, however the processes of a test have ended. Other programs
+    may have left behind some before, and those of tests that run beside remove theirs when all have opened them."""
+    earlier = unused_in_shared_memory()
+    yield
+    remaining = unused_in_shared_memory() - earlier
     for _ in range(20):
         if not remaining:
             break
@@ -147,7 +149,6 @@ def test_a_failed_process_ends_all(failure: str, message: str, tmp_path: Path) -
         named = [line for line in completed.stderr.splitlines() if line.startswith("ocannl:")]
         assert named == [message], completed
     assert not remaining_processes(failure, tmp_path)
-    refuse_shared_memory()
     times = {path.name: path.stat().st_mtime for path in tmp_path.iterdir()}
     ends = [times[str(rank)] for rank in range(3)]
     assert max(ends) - times.get("noticed", times["failed"]) < 5, times
@@ -169,7 +170,6 @@ def test_a_signal_to_the_command_ends_all_processes(number: signal.Signals, tmp_
     if number == signal.SIGINT:
         assert "has failed with KeyboardInterrupt; all processes end" in errors
     assert not remaining_processes("waiting", tmp_path)
-    refuse_shared_memory()
 
 
 def test_killed_runs_continue_to_the_same_numbers(tmp_path: Path) -> None:

@@ -328,7 +328,7 @@ class _TileBuilder:
         accumulators, and the last adds to registers."""
         assert self.summation is not None
         blocks, *inner_levels = self.summation.levels
-        is_bounded = any(sym in reduction.cond.syms for sym in reduction.syms)
+        is_bounded = any(sym in reduction.cond.syms for sym in (*reduction.syms, *blocks))
         count = prod(sym.extent for sym in blocks)
         return len(inner_levels) == 1 and not is_bounded and count <= machine.MAX_UNROLLED_BLOCKS
 
