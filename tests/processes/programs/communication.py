@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import replace
 from functools import partial
 
@@ -71,6 +72,11 @@ for size in (1, 7, 40_000):
             bound = 8 * eps * np.abs(values).sum(0) / count
             for context in contexts:
                 assert (np.abs(context[t].astype("float64") - values.mean(0)) <= bound).all(), (t, size, shares_memory)
+        contexts[0][a] = np.where(np.arange(size) % 2, 3e38, np.inf * (-1) ** world.rank)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of sums that are not finite
+            steps[0]()
+        assert not np.isfinite(contexts[0][a]).any()
 
 # Other programs and other transfers are shown beside those of this process, and a long call is no failure.
 with pytest.raises(oc.ProgramMismatch) as mismatch:

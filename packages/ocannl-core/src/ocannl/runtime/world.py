@@ -59,7 +59,7 @@ class Process:
         return f"<process {self.rank} of {self.world.size}>"
 
 
-@public_class()
+@public_class(exclude=("require_open", "wait"))
 class World:
     """The processes that execute this script, started by `ocannl run -n 4 script.py` or by `mpiexec`.
 

@@ -49,6 +49,7 @@ class ProcessReduction:
             ctx.arrays.adopt(self._layout.nodes, slab, self._layout.offsets_bytes)
             for ctx, slab in zip(contexts, self._local_slabs, strict=True)
         ]
+        self._epochs = [ctx.lock.epoch_if_free for ctx in contexts]
         self._checked_epochs: list[int | None] = [None] * len(contexts)
         self._sum: SlabSum
         if is_gathered:
@@ -78,10 +79,7 @@ class ProcessReduction:
 
     def _must_check(self) -> bool:
         """Whether nodes have to be copied, or may have changed their state since the last call."""
-        for ctx, epoch in zip(self._contexts, self._checked_epochs, strict=True):
-            if ctx.lock.epoch_if_free.value != epoch:
-                return True
-        return False
+        return [epoch.value for epoch in self._epochs] != self._checked_epochs
 
     def _taken(self, holders: int) -> Completions:
         """Submits copies of the nodes to the slabs, unless they are there, and yields the events when these and all
