@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import Context
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -61,12 +61,12 @@ class SlabLayout:
         return [slab[start:stop].view(precision.numpy) for precision, start, stop in self.ranges]
 
 
-def silent_addition() -> Callable[[Array, Array, Array], Array]:
-    """Returns `np.add` without warnings of overflow and of invalid operands, for one thread at a time. To enter
-    `np.errstate` in each call would take longer than a small sum."""
+def silent_runner() -> Callable[..., Any]:
+    """Returns a function that calls another one, in one thread at a time, without warnings of overflow and of invalid
+    operands. To enter `np.errstate` in each call would take longer than a small sum."""
     variables = Context()
     variables.run(np.seterr, all="ignore")
-    return partial(variables.run, np.add)
+    return variables.run
 
 
 class SlabSum(Protocol):
@@ -88,7 +88,7 @@ class GatheredSum:
         partial_sums = [self._sum, *(np.zeros_like(self._sum) for _ in buffers[0][1:])]
         self._partial_sums = [*map(layout.arrays, partial_sums)]
         self._additions = cache(self._plan)
-        self._add = silent_addition()
+        self._run_silently = silent_runner()
 
     def _plan(self, holders: int, index: int) -> list[tuple[Array, Array, Array]]:
         """Triples of two summands and their sum. The last sum is that of all."""
@@ -105,7 +105,7 @@ class GatheredSum:
         self._gatherer.start()
         yield self._gatherer
         for first, second, total in self._additions(holders, self._gatherer.index):
-            self._add(first, second, total)
+            self._run_silently(np.add, first, second, total)
         if holders == 1:
             for total, (first, *_) in zip(self._partial_sums[0], self._gathered[self._gatherer.index], strict=True):
                 total[...] = first
@@ -120,7 +120,7 @@ class WindowSum:
         self._rank, self._size = world.rank, world.size
         self._arrays = [*zip(*map(layout.arrays, slabs), strict=True)]
         self._are_complete, self._are_summed = world.signal(), world.signal()
-        self._add = silent_addition()
+        self._run_silently = silent_runner()
 
     def completions(self, holders: int) -> Completions:
         self._are_complete.start()
@@ -133,7 +133,7 @@ class WindowSum:
             for begin in range(first * block, last * block, block):
                 parts = [array[begin : begin + block] for array in arrays]
                 for target, source in edges:
-                    self._add(parts[target], parts[source], parts[target])
+                    self._run_silently(np.add, parts[target], parts[source], parts[target])
                 for part in parts[1:]:
                     part[...] = parts[0]
         self._are_summed.start()
@@ -147,7 +147,7 @@ class MessageSum:
         self._world, self._layout, self._local_slabs = world, layout, local_slabs
         self._received = np.zeros(layout.size_bytes, np.uint8)
         self._planned = cache(self._plan)
-        self._add = silent_addition()
+        self._run_silently = silent_runner()
 
     def completions(self, holders: int) -> Completions:
         return self._exchange(len(reduction_tree(holders)), self._planned(holders))
@@ -166,7 +166,7 @@ class MessageSum:
                 slab[...] = sent
                 continue
             for total, term in zip(self._layout.arrays(slab), self._layout.arrays(sent), strict=True):
-                self._add(total, term, total)
+                self._run_silently(np.add, total, term, total)
 
     def _plan(self, holders: int) -> list[tuple[int, int, PersistentRequest | None]]:
         """The steps of a sum, as targets and sources: first all additions, then all copies. A step between processes
