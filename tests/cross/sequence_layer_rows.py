@@ -10,6 +10,7 @@ from torch_sequences import (
     BERT,
     GPT,
     Attention,
+    BalancedExperts,
     Experts,
     LlamaLayer,
     Rows,
@@ -48,6 +49,12 @@ def lengths(batch, steps):
 @oc.op
 def cross(x, *, layer):
     return layer(x, oc.tensor(memory(x.dims[-1], x.dims[0]), batch_axes=2).astype(x.dtype))
+
+
+@oc.op
+def balanced(x, *, layer):
+    y, scores = layer(x)
+    return y + nn.load_balancing_loss(scores)
 
 
 @oc.op
@@ -256,6 +263,8 @@ ROWS = (
         lambda s: Experts(s[-1], 4, 6, 2)),
     row("experts with room for some", lambda: nn.experts(count=4, inner=6, capacity_factor=0.7),
         lambda s: Experts(s[-1], 4, 6, 2, lambda cells: ceil(0.7 * 2 * cells / 4))),
+    row("experts with a balanced router", lambda: balanced(layer=nn.experts(count=4, inner=6, return_scores=True)),
+        lambda s: BalancedExperts(s[-1], 4, 6, 2)),
     row("encoder_layer", lambda: nn.encoder_layer(heads=2, inner=12), lambda s: Unpacked(encoder_layer(s))),
     row("encoder_layer, pre-norm", lambda: nn.encoder_layer(heads=2, inner=12, pre_norm=True, activation=oc.gelu),
         lambda s: Unpacked(encoder_layer(s, norm_first=True, activation=t.GELU("tanh"))), rate=0.01),

@@ -223,6 +223,16 @@ class Experts(t.Module):  # type: ignore[misc]
         return y
 
 
+class BalancedExperts(Experts):
+    """The results plus the loss of Mixtral that balances the choices of the router."""
+
+    def forward(self, x: Any) -> Any:
+        scores = (x @ self.router.T).flatten(0, -2)
+        chosen = F.one_hot(scores.topk(self.top_k).indices, len(self.router)).to(x.dtype)
+        shares = chosen.mean(0) * scores.softmax(-1).mean(0)
+        return super().forward(x) + len(self.router) * shares.sum()
+
+
 class LlamaLayer(t.Module):  # type: ignore[misc]
     def __init__(self, width: int, heads: int, kv_heads: int, inner: int, window: int) -> None:
         super().__init__()

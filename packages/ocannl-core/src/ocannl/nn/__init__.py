@@ -24,7 +24,7 @@ from ocannl.nn.convolutions import (
 from ocannl.nn.decoding import Decoder
 from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
-from ocannl.nn.experts import experts
+from ocannl.nn.experts import experts, load_balancing_loss
 from ocannl.nn.linear import linear, mlp
 from ocannl.nn.masks import causal_mask, padding_mask, window_mask
 from ocannl.nn.models.bert import bert, bert_layout
@@ -90,6 +90,7 @@ __all__ = [
     "layer_norm",
     "lenet",
     "linear",
+    "load_balancing_loss",
     "llama",
     "llama_layer",
     "llama_layout",

@@ -13,17 +13,19 @@ from ocannl.nn.layer import layer
 
 @layer
 def experts(
-    x: Tensor, *, count: int, inner: int, top_k: int = 2, capacity_factor: float | None = None, init: object = None
-) -> Tensor:
+    x: Tensor, *, count: int, inner: int, top_k: int = 2, capacity_factor: float | None = None,
+    return_scores: bool = False, init: object = None,
+) -> Any:  # fmt: skip
     """The sum of the results of `top_k` of `count` SwiGLU networks, chosen and weighted for each cell by a router.
 
     The router is a dense layer without a bias, `router`; the weights are the softmax of the `top_k` largest of its
     results. By default all experts are computed, and the results of the others are multiplied by 0. With a
     `capacity_factor` each expert computes only the cells that chose it, at most `capacity_factor` times their average
     number, rounded up. Beyond it cells are dropped, the first choices of all cells last: their result lacks this
-    expert.
+    expert. With `return_scores` the results of the router are returned as well, for `nn.load_balancing_loss`.
 
-    Shapes: `...|c => ...|c`; `gate` and `up` are `c -> count, inner`, and `down` is `inner -> count, c`.
+    Shapes: `...|c => ...|c`; scores are `...|count`; `gate` and `up` are `c -> count, inner`, and `down` is
+            `inner -> count, c`.
     Init:   by `init`, `oc.xavier()` by default.
     Source: Shazeer et al. 2017; Lepikhin et al. 2021 (GShard); Jiang et al. 2024 (Mixtral).
     """
@@ -41,11 +43,33 @@ def experts(
         batch, merged = ", ".join(sizes), f"({' '.join(sizes)})" if len(sizes) > 1 else next(iter(sizes), "0")
         cell, weights, choices = (oc.einsum(f"{batch}|c => {merged}|c,", t) for t in (x, oc.softmax(best_scores), best))
         y = _dispatched(cell, weights, choices, gate, up, down, count, capacity)
-        return oc.einsum(f"{merged}|c => {batch}|c,", y, **(sizes if len(sizes) > 1 else {}))
-    chosen = oc.einsum("...|k; e => ...|k, e", best, oc.iota(count), combine="eq").max("...|k, e => ...|e")
-    weights = oc.softmax(oc.where(chosen, scores, -float("inf")))
-    hidden = oc.silu(gate @ x) * (up @ x)
-    return oc.einsum("...|e; ...|e, i; i -> e, c => ...|c", weights, hidden, down)
+        y = oc.einsum(f"{merged}|c => {batch}|c,", y, **(sizes if len(sizes) > 1 else {}))
+    else:
+        weights = oc.softmax(oc.where(_is_chosen(best, count), scores, -float("inf")))
+        hidden = oc.silu(gate @ x) * (up @ x)
+        y = oc.einsum("...|e; ...|e, i; i -> e, c => ...|c", weights, hidden, down)
+    return (y, scores) if return_scores else y
+
+
+def load_balancing_loss(scores: Tensor, *, top_k: int = 2) -> Tensor:
+    """A loss that has a router choose all experts equally often.
+
+    It is the number of experts times the sum over experts of two factors: the share of cells that choose the expert,
+    and its mean probability, by the softmax of the scores, through which gradients flow. It is `top_k` for equal
+    choices and at most `count`, and is added to the loss of the task with a weight of about 0.01.
+
+    Shapes: scores of the router, `...|count => 0`, as by `nn.experts(return_scores=True)`.
+    Source: Fedus et al. 2022 (Switch Transformers); Jiang et al. 2024 (Mixtral).
+    """
+    count = scores.dims[-1]
+    _, best = oc.topk(scores, top_k)
+    shares = _is_chosen(best, count).astype(scores.dtype).mean("...|e => e")
+    return count * (shares * oc.softmax(scores).mean("...|e => e")).sum()
+
+
+def _is_chosen(best: Tensor, count: int) -> Tensor:
+    """Shapes: numbers of experts, `...|k => ...|count`."""
+    return oc.einsum("...|k; e => ...|k, e", best, oc.iota(count), combine="eq").max("...|k, e => ...|e")
 
 
 def _dispatched(
