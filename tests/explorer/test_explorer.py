@@ -9,12 +9,13 @@ import linecache
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from accessibility import PACKAGES, VIOLATIONS, axe_source
+from accessibility import FEWER_LINES, PACKAGES, VIOLATIONS, axe_source
 from browser import BROWSER, REPORT, report_of
 
 import ocannl as oc
@@ -27,6 +28,7 @@ from ocannl_explorer.generated_code import line_origins, origins_of_lines
 BACKENDS = [row.name for row in oc.backends() if row.usable and row.name in ("llvm", "c", "numpy")]
 
 
+@cache
 def training_step(backend: str) -> Any:
     x, t = oc.placeholder("x", b=[32], o=[100]), oc.placeholder("t", b=[32], o=[10])
     hidden = oc.relu(oc.param("w1", o=[64]) @ x)
@@ -37,10 +39,20 @@ def training_step(backend: str) -> Any:
     return ctx.compile(oc.seq(train.grad_update(loss), train.sgd(loss, 0.1)), name="step")
 
 
+def write_profiled(folder: Path) -> Path:
+    step = training_step(BACKENDS[0])
+    page: Path = step.explore(folder / "step.html", profile=step.profile(1))
+    return page
+
+
 def data_of(page: Path) -> dict[str, Any]:
     packed = re.search(r'id="data">([^<]*)<', page.read_text(encoding="utf-8"))
     assert packed is not None
-    return json.loads(gzip.decompress(base64.b64decode(packed[1])))  # type: ignore[no-any-return]
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed[1])))
+    for stage in data["stages"]:
+        for key, column in (("lines", 0), ("origins", 1)):
+            stage[key] = [number for part in stage["parts"] for number in data["parts"][part][column]]
+    return data
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -101,9 +113,24 @@ def test_costs_and_candidates(backend: str, tmp_path: Path) -> None:
     )
     assert list(limits["bandwidths"]) == ["L1", "L2", "last-level cache", "memory"]
     (search,) = data["searches"]
-    assert search["name"] == "y" and search["chosen"] == 0
+    assert search["names"] == ["y"] and search["chosen"] == 0
     assert len(search["candidates"]) == len(set(search["candidates"])) > 3
     assert {data["origins"][n][0] for n in search["origins"]} == {"y"} and search["us"] == []
+
+
+@pytest.mark.skipif("llvm" not in BACKENDS, reason="the NumPy backend compares no plans")
+def test_equal_nests_share_their_candidates(tmp_path: Path) -> None:
+    ctx = oc.Context("llvm", threads=1)
+    x = layer = oc.placeholder("x", b=[64], o=[96])
+    for n in range(4):
+        layer = oc.tanh(oc.param(f"w{n}", o=[96]) @ layer).with_label(f"layer{n}")
+    ctx.init(layer)
+    ctx[x] = np.ones((64, 96), "float32")
+    data = data_of(ctx.compile(layer.forward, name="layers").explore(tmp_path / "layers.html"))
+    assert all(search["origins"] for search in data["searches"])
+    equal = [search for search in data["searches"] if len(search["names"]) > 1]
+    linked = [{data["origins"][n][0] for n in search["origins"]} for search in equal]
+    assert any({"layer1", "layer2"} <= labels for labels in linked)
 
 
 @pytest.mark.skipif("llvm" not in BACKENDS, reason="other backends take long to compile candidates")
@@ -351,8 +378,7 @@ def in_browser(page: Path, folder: Path, width: int) -> dict[str, Any]:
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
 @pytest.mark.parametrize("width", [1600, 500])  # headless Chromium has no narrower window
 def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
-    step = training_step(BACKENDS[0])
-    page = step.explore(tmp_path / "step.html", profile=step.profile(1))
+    page = write_profiled(tmp_path)
     report = in_browser(page, tmp_path, width)
     assert "error" not in report
     data = data_of(page)
@@ -387,10 +413,10 @@ CHECK_RULES = """
   linesOf("source").querySelector(".line:not(.idle)").click();
   $("changes").click();
   const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const { passes } = await axe.run(document);
-  report({ isDark, violations: await violations(document), passes: passes.length });
+  FEWER_LINES
+  report({ isDark, ...await ruleResults(document) });
 })();
-"""
+""".replace("FEWER_LINES", FEWER_LINES)
 
 
 @pytest.mark.slow
@@ -398,11 +424,9 @@ CHECK_RULES = """
 @pytest.mark.skipif(axe_source() is None, reason=f"axe-core is in none of the packages {', '.join(PACKAGES)}")
 @pytest.mark.parametrize(("width", "is_dark"), [(1600, True), (500, False)])
 def test_the_page_is_accessible(width: int, is_dark: bool, tmp_path: Path) -> None:
-    folder = tmp_path / "pages"
-    step = training_step(BACKENDS[0])
-    page = step.explore(folder / "step.html", profile=step.profile(1))
+    page = write_profiled(tmp_path / "pages")
     text = page.read_text(encoding="utf-8").replace("default-src 'none'", "default-src 'none'; connect-src 'self'")
     scripts = "".join(f"<script>{script}</script>" for script in (axe_source(), REPORT + VIOLATIONS + CHECK_RULES))
     page.write_text(text + scripts, encoding="utf-8")
-    report = report_of("step.html", folder, tmp_path / "profile", width=width, is_dark=is_dark)
+    report = report_of("step.html", page.parent, tmp_path / "profile", width=width, is_dark=is_dark)
     assert report["violations"] == [] and report["isDark"] is is_dark and report["passes"] > 15

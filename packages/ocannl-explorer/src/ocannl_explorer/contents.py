@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from math import isfinite
 from typing import Any
 
@@ -15,7 +14,7 @@ from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.merged_origins import OriginReaders
 from ocannl.ir.printer import short_name
-from ocannl.ir.provenance import PrintCache, ProgramLine, buffer_lifetimes, buffer_origins, nest_origins, program_parts
+from ocannl.ir.provenance import PrintCache, ProgramPart, buffer_lifetimes, buffer_origins, nest_origins, program_parts
 from ocannl.ir.tnode import Decision, TNode, tensor_of
 from ocannl.runtime.context_protocol import ExecutionContext
 from ocannl.runtime.nest_programs import partition
@@ -24,15 +23,12 @@ from ocannl.runtime.program import Program
 from ocannl.runtime.routine import Routine
 from ocannl.runtime.routine_parts import parts_of
 from ocannl_explorer.generated_code import origins_of_lines
-from ocannl_explorer.origins import Origins
+from ocannl_explorer.origins import Origins, distinct
 from ocannl_explorer.plans import Search, searches
 from ocannl_explorer.roofline import limits
 from ocannl_explorer.source_files import SourceFiles, highlighted
 
 Json = dict[str, Any]
-Part = tuple[ProgramLine, ...]
-"""The lines of a header or of a statement of the outermost level."""
-
 LEXERS: dict[str, type[Lexer]] = {".c": CLexer, ".ll": LlvmLexer, ".py": PythonLexer}
 
 
@@ -48,13 +44,11 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
     programs = [part for part in rebuilt if isinstance(part, _Rebuilt)]
     parts = [part.result if isinstance(part, _Rebuilt) else part for part in rebuilt]
     procs = [part for part in parts if isinstance(part, Proc)]
-    texts: dict[str, int] = {}
     placements = routine.placements
     data: Json = {
         "routine": routine.name,
         "backend": routine.context.backend.name,
-        "stages": _stages(programs, texts, origins),
-        "texts": list(texts),
+        **_stages(programs, origins),
         "generated": _generated(routine, parts, origins, cache),
         "tensors": [_tensor(node, decision, origins) for node, decision in placements.items()],
         "arena": _arena(procs, origins, cache),
@@ -78,7 +72,7 @@ class _Rebuilt:
     """
 
     def __init__(self, program: Program, cache: PrintCache, context: ExecutionContext) -> None:
-        self.stages: dict[str, list[Part]] = {}
+        self.stages: dict[str, list[ProgramPart]] = {}
         self.merged: dict[str, dict[Origin, tuple[Origin, ...]]] = {}
         procs: dict[str, Proc] = {}
         self.result = program.rebuild(procs.__setitem__)
@@ -88,46 +82,39 @@ class _Rebuilt:
             self.stages[name] = parts = program_parts(proc, cache)
             for part in parts[1:]:
                 if id(part) not in origins:
-                    origins[id(part)] = {line.origin for line in part}
+                    origins[id(part)] = set(distinct(part.origins))
             self.merged[name] = readers.merged(set().union(*[origins[id(part)] for part in parts[1:]]))
         names = list(procs)
         scheduled = names.index("schedule") if "schedule" in procs else 0
-        self.searches = list(searches(program, procs[names[scheduled - 1]], context)) if scheduled else []
+        self.searches = list(searches(program, procs[names[scheduled - 1]], context, cache)) if scheduled else []
 
 
-def _stages(programs: Sequence[_Rebuilt], texts: dict[str, int], origins: Origins) -> list[Json]:
-    """The program after each pass: `lines` index `texts`, `origins` the table of origins. `merged` has the origins of
-    statements that are part of others, with the origins of those."""
-    parts_by_stage: dict[str, list[Part]] = {}
-    merged_by_stage: dict[str, list[tuple[int, list[int]]]] = {}
+def _stages(programs: Sequence[_Rebuilt], origins: Origins) -> Json:
+    """The program after each pass.
+
+    A stage is a sequence of `parts`, which many stages share; a part is its lines, which index `texts`, and their
+    origins. `merged` has the origins of statements that are part of others, with the origins of those.
+    """
+    texts: dict[str, int] = {}
+    parts: dict[int, tuple[ProgramPart, int]] = {}  # with their numbers, by identity
+    stages: dict[str, Json] = {}
     for program in programs:
-        for name, parts in program.stages.items():
-            parts_by_stage.setdefault(name, []).extend(parts)
-            merged = [(origins.number(o), [*map(origins.number, into)]) for o, into in program.merged[name].items()]
-            merged_by_stage.setdefault(name, []).extend(merged)
-    distinct = {id(part): part for parts in parts_by_stage.values() for part in parts}  # stages share most parts
-    numbers = {
-        key: (
-            [texts.setdefault(line.text, len(texts)) for line in part],
-            [origins.number(line.origin) for line in part],
-        )
-        for key, part in distinct.items()
-    }
-    return [
-        {
-            "name": name,
-            "lines": list(chain.from_iterable([numbers[id(part)][0] for part in parts])),
-            "origins": list(chain.from_iterable([numbers[id(part)][1] for part in parts])),
-            "merged": merged_by_stage[name],
-        }
-        for name, parts in parts_by_stage.items()
+        for name, sequence in program.stages.items():
+            stage = stages.setdefault(name, {"name": name, "parts": [], "merged": []})
+            stage["parts"] += [parts.setdefault(id(part), (part, len(parts)))[1] for part in sequence]
+            merged = program.merged[name].items()
+            stage["merged"] += [(origins.number(origin), origins.numbers(into)) for origin, into in merged]
+    numbered = [
+        ([texts.setdefault(text, len(texts)) for text in part.texts], origins.numbers(part.origins))
+        for part, _ in parts.values()
     ]
+    return {"stages": list(stages.values()), "parts": numbered, "texts": list(texts)}
 
 
 def _search(search: Search, origins: Origins) -> Json:
     """The candidate plans of a nest; `chosen` indexes `candidates`, and `us` are their measured times, if any."""
     return {
-        "name": search.name, "origins": [origins.number(origin) for origin in search.origins],
+        "names": search.names, "origins": origins.numbers(search.origins),
         "candidates": search.candidates, "chosen": search.chosen,
         "us": [seconds * 1e6 if isfinite(seconds) else None for seconds in search.seconds],
     }  # fmt: skip
@@ -141,7 +128,7 @@ def _generated(routine: Routine, parts: Sequence[Proc | HostCall], origins: Orig
     groups = origins_of_lines(lines, parts, cache)
     sets: dict[tuple[int, ...], int] = {}
     set_numbers = {
-        key: sets.setdefault(tuple([origins.number(origin) for origin in group]), len(sets))
+        key: sets.setdefault(tuple(origins.numbers(group)), len(sets))
         for key, group in {id(group): group for group in groups}.items()  # the lines of a function share their group
     }
     numbers = [set_numbers[id(group)] for group in groups]
@@ -200,7 +187,7 @@ def _profile(
             {
                 "name": row.name, "heading": row.heading, "us": row.median_ns / 1e3,
                 "read": row.read_bytes, "written": row.written_bytes, "flops": row.flops,
-                "origins": [origins.number(origin) for origin in (remaining.pop(0) if remaining else ())],
+                "origins": origins.numbers(remaining.pop(0) if remaining else ()),
             }
         )  # fmt: skip
     return {"calls": profile.calls, "us": profile.call_ns / 1e3, "rows": rows}

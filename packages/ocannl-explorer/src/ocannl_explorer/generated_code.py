@@ -25,7 +25,9 @@ def origins_of_lines(lines: Sequence[str], parts: Sequence[Proc | HostCall], cac
     which is the source of the NumPy backend."""
     procs = [part for part in parts if isinstance(part, Proc)]
     nests = [(proc, outline_nests(proc), buffer_origins(proc, cache)) for proc in procs]
-    groups = list(line_origins(lines, function_origins(nests), kernel_origins(nests)))
+    is_triton = any(line.startswith("@triton") for line in lines)
+    functions, kernels = ({}, kernel_origins(nests)) if is_triton else (function_origins(nests), {})
+    groups = list(line_origins(lines, functions, kernels))
     for call in (part for part in parts if isinstance(part, HostCall)):
         text = print_comp(call).rstrip("\n")
         for n, line in enumerate(lines):
@@ -66,7 +68,8 @@ def line_origins(
     """Yields the origins of each line: those of its function, which begins with the comments above its head, and ends
     at a closing brace or before the next function."""
     remaining = {program: iter(groups) for program, groups in kernels.items()}
-    programs = "|".join(sorted(map(re.escape, kernels), key=len, reverse=True)) or "(?!)"
+    names = {*kernels, *(name.rpartition(".")[0] for name in functions)}
+    programs = "|".join(sorted(map(re.escape, names), key=len, reverse=True)) or "(?!)"
     # `@ocannl.step.1(` of LLVM IR and ` step_1(` of C; entry functions are `@ocannl.step_2(` and ` ocannl_step_2(`
     head = re.compile(rf"@ocannl\.({programs})\.(\d+)\(|(?<![\w.])({programs})_(\d+)\(")
     kernel_head = re.compile(rf"def ({programs})_\w+\(")

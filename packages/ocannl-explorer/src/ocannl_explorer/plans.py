@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ocannl.ir.assign import Origin
 from ocannl.ir.loops import Proc
 from ocannl.ir.name_mangling import Namer
-from ocannl.ir.provenance import nest_origins
+from ocannl.ir.provenance import PrintCache, buffer_origins, nest_origins
 from ocannl.ir.work import stmt_work
 from ocannl.opt.analysis.nests import bound_names
 from ocannl.opt.autotune import standalone_program
@@ -20,43 +20,55 @@ from ocannl.runtime.context_protocol import ExecutionContext
 from ocannl.runtime.program import Program
 
 MAX_NESTS = 12
-"""More would take a page of a large program longer than all other parts of it."""
+"""The candidates of more nests would take a page of a large program longer than all its other parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
     """The candidates of a group of statements, named after the arrays it writes; the first is the cost model's.
-    `seconds` are those that autotuning has measured on this machine, or none."""
 
-    name: str
+    Autotuning measures equal groups once: `names` and `origins` are those of all of them, the names in `candidates`
+    those of the first. `seconds` are those that autotuning has measured on this machine, or none.
+    """
+
+    names: tuple[str, ...]
     origins: tuple[Origin, ...]
     candidates: tuple[str, ...]
     chosen: int
     seconds: tuple[float, ...]
 
 
-def searches(program: Program, unscheduled: Proc, context: ExecutionContext) -> Iterator[Search]:
+def searches(
+    program: Program, unscheduled: Proc, context: ExecutionContext, cache: PrintCache
+) -> Iterator[Search]:
     """Yields the searches of the `MAX_NESTS` nests with the most work, which autotuning measures first."""
     if not program.capabilities.wants_schedule:
         return
     benchmark = Autotuner(context.backend, context.queue.device, context.threads, 0).timer()
     names = Namer(bound_names(unscheduled))
     work = {position: stmt_work(stmt) for position, stmt in enumerate(unscheduled.body)}
+    arrays = buffer_origins(unscheduled, cache)
+    equal: dict[str, list[int]] = {}  # positions of nests
     for position in sorted(sorted(work, key=work.__getitem__, reverse=True)[:MAX_NESTS]):
-        if work[position] < MIN_AUTOTUNED_OPS:
-            continue
-        stmt = unscheduled.body[position]
-        chosen = iter(program.choices.get(position, ()))
-        tuning = benchmark.tuning(standalone_program(unscheduled, stmt))
+        if work[position] >= MIN_AUTOTUNED_OPS:
+            key = benchmark.key(standalone_program(unscheduled, unscheduled.body[position]))
+            equal.setdefault(key, []).append(position)
+    for key, positions in equal.items():
+        chosen = iter(program.choices.get(positions[0], ()))
+        tuning = benchmark.cached(key)
         seconds = iter(tuning.seconds if tuning else ())
-        for group, is_parallel in schedulable_groups(stmt, names):
+        groups = zip(*[schedulable_groups(unscheduled.body[position], names) for position in positions], strict=True)
+        for members in groups:
+            group, is_parallel = members[0]
             plans = candidate_plans(group, program.capabilities, is_parallel)
             number, times = next(chosen, 0), next(seconds, ())
             if len(plans) > 1:
-                written = dict.fromkeys(ref.buf.name for ref in group.writes)
-                origins = nest_origins((group.stmt(),), {})
                 texts = tuple(map(plan_text, plans))
-                yield Search(", ".join(written), origins, texts, number, times if len(times) == len(texts) else ())
+                yield Search(
+                    tuple([", ".join(dict.fromkeys(ref.buf.name for ref in group.writes)) for group, _ in members]),
+                    nest_origins([group.stmt() for group, _ in members], arrays),
+                    texts, number, times if len(times) == len(texts) else (),
+                )  # fmt: skip
 
 
 def plan_text(plan: Plan) -> str:

@@ -20,7 +20,7 @@ MAX_LINES = 20_000
 def highlighted(lines: Sequence[str], lexer: Lexer) -> list[str]:
     """Returns the lines as HTML; classes of CSS name the kinds of tokens."""
     if len(lines) > MAX_LINES:
-        return [html.escape(line) for line in lines]
+        return html.escape("\n".join(lines)).split("\n") if lines else []
     marked: list[str] = highlight("\n".join(lines), lexer, HtmlFormatter(nowrap=True)).split("\n")
     return marked[: len(lines)]
 

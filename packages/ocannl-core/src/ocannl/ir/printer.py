@@ -144,8 +144,8 @@ def buf_type(buf: Buf) -> str:
     """`f32[5,7]`, with strides if they are not row-major: `f32[5,7]@(1,5)`."""
     if not buf.shape:
         return short_name(buf.precision)
-    size, steps = (",".join(map(str, numbers)) for numbers in (buf.shape, buf.strides))
-    return f"{short_name(buf.precision)}[{size}]" + (f"@({steps})" if buf.strides != row_major(buf.shape) else "")
+    text = f"{short_name(buf.precision)}[{','.join(map(str, buf.shape))}]"
+    return text if buf.strides == row_major(buf.shape) else f"{text}@({','.join(map(str, buf.strides))})"
 
 
 def _loop_head(loop: For) -> str:

@@ -11,7 +11,7 @@ tiles, accumulators, copies into packed arrays. These have the origin of the nes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -32,24 +32,48 @@ class ProgramLine(NamedTuple):
     origin: Origin
 
 
+class ProgramPart(NamedTuple):
+    """The lines of a header, or of a statement of the outermost level, with the origin of each line."""
+
+    texts: Sequence[str]
+    origins: Sequence[Origin]
+
+    def lines(self) -> Iterator[ProgramLine]:
+        return map(ProgramLine, self.texts, self.origins)
+
+
+@dataclass(frozen=True)
+class PrintedHeader:
+    """The lines of a header, the origins of its arrays, and the arrays whose origin only statements can tell."""
+
+    texts: tuple[str, ...]
+    arrays: dict[Buf, Origin]
+    unknown: frozenset[Buf]
+
+    @staticmethod
+    def of(proc: Proc) -> PrintedHeader:
+        arrays = {buf: Origin(buf.node.label, buf.node.where) if buf.node else NOWHERE for buf in proc.bufs}
+        unknown = frozenset([buf for buf, origin in arrays.items() if not _has_position(origin)])
+        return PrintedHeader(tuple([text for text, _ in header_lines(proc)]), arrays, unknown)
+
+
 @dataclass(frozen=True)
 class PrintedNest:
     """A statement of the outermost level: its lines, and their origins as far as the statement has them. If all lines
-    have an origin, `lines` are shared by all programs with the statement."""
+    have an origin, all programs with the statement share `part`."""
 
     stmt: Stmt
-    texts: tuple[str, ...]
-    origins: tuple[Origin | None, ...]
-    lines: tuple[ProgramLine, ...] | None
+    texts: list[str]
+    origins: list[Origin | None]
+    part: ProgramPart | None
 
     @staticmethod
     def of(stmt: Stmt, loops: PrintedLoops) -> PrintedNest:
         lines = statement_lines(stmt, loops)
-        texts = tuple([text for text, _ in lines])
+        texts = [text for text, _ in lines]
         origins = _resolve_nest(lines)
         resolved = [origin for origin in origins if origin is not None]
-        shared = tuple(map(ProgramLine, texts, resolved)) if len(resolved) == len(origins) else None
-        return PrintedNest(stmt, texts, tuple(origins), shared)
+        return PrintedNest(stmt, texts, origins, ProgramPart(texts, resolved) if len(resolved) == len(texts) else None)
 
     @cached_property
     def accesses(self) -> tuple[frozenset[Buf], frozenset[Buf]]:
@@ -65,12 +89,12 @@ class PrintCache:
     Attributes:
         nests: printed statements of the outermost level by identity
         loops: the lines of loops
-        headers: the lines of headers by name, symbols and arrays
+        headers: printed headers by name, symbols and arrays
     """
 
     nests: dict[int, PrintedNest] = field(default_factory=dict)
     loops: PrintedLoops = field(default_factory=dict)
-    headers: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
+    headers: dict[tuple[object, ...], PrintedHeader] = field(default_factory=dict)
 
     def nests_of(self, proc: Proc) -> list[PrintedNest]:
         nests = []
@@ -81,10 +105,10 @@ class PrintCache:
             nests.append(nest)
         return nests
 
-    def header_of(self, proc: Proc) -> tuple[str, ...]:
+    def header_of(self, proc: Proc) -> PrintedHeader:
         key = (proc.name, proc.syms, proc.bufs)
         if key not in self.headers:
-            self.headers[key] = tuple([text for text, _ in header_lines(proc)])
+            self.headers[key] = PrintedHeader.of(proc)
         return self.headers[key]
 
 
@@ -94,40 +118,39 @@ Resolved = Sequence[Sequence[Origin | None]]
 
 def program_lines(proc: Proc, cache: PrintCache | None = None) -> tuple[ProgramLine, ...]:
     """Returns the lines of `print_proc(proc)` with their origins. The header has the origin of the first statement."""
-    return tuple(chain.from_iterable(program_parts(proc, cache)))
+    return tuple(chain.from_iterable([part.lines() for part in program_parts(proc, cache)]))
 
 
-def program_parts(proc: Proc, cache: PrintCache | None = None) -> list[tuple[ProgramLine, ...]]:
-    """Returns the lines of the header, and those of each statement of the outermost level. Programs with a statement
-    in common share the tuple of its lines."""
+def program_parts(proc: Proc, cache: PrintCache | None = None) -> list[ProgramPart]:
+    """Returns the header, and each statement of the outermost level. Programs that share a statement share its part."""
     cache = cache or PrintCache()
     nests = cache.nests_of(proc)
     resolved = _resolve(proc.body, nests)
     body = _body_parts(nests, resolved)
-    arrays = _buffer_origins(proc, nests, resolved)
-    first = next((part[0].origin for part in body), NOWHERE)
-    head = [first, *(arrays[buf] for buf in proc.bufs)]
-    header = [ProgramLine(text, origin) for text, origin in zip(cache.header_of(proc), head, strict=True)]
-    return [tuple(header), *body]
+    header = cache.header_of(proc)
+    arrays = _buffer_origins(header, nests, resolved)
+    first = body[0].origins[0] if body else NOWHERE
+    return [ProgramPart(header.texts, [first, *map(arrays.__getitem__, proc.bufs)]), *body]
 
 
 def body_lines(proc: Proc, cache: PrintCache | None = None) -> list[ProgramLine]:
     """Returns the lines of the statements: those of `program_lines` without the header."""
     nests = (cache or PrintCache()).nests_of(proc)
-    return list(chain.from_iterable(_body_parts(nests, _resolve(proc.body, nests))))
+    return list(chain.from_iterable([part.lines() for part in _body_parts(nests, _resolve(proc.body, nests))]))
 
 
-def _body_parts(nests: Sequence[PrintedNest], resolved: Resolved) -> list[tuple[ProgramLine, ...]]:
+def _body_parts(nests: Sequence[PrintedNest], resolved: Resolved) -> list[ProgramPart]:
     return [
-        nest.lines or tuple(map(ProgramLine, nest.texts, [origin or NOWHERE for origin in origins]))
+        nest.part or ProgramPart(nest.texts, [origin or NOWHERE for origin in origins])
         for nest, origins in zip(nests, resolved, strict=True)
     ]
 
 
 def buffer_origins(proc: Proc, cache: PrintCache | None = None) -> dict[Buf, Origin]:
     """The origin of each array: that of its node, or else that of the first statement that accesses the array."""
-    nests = (cache or PrintCache()).nests_of(proc)
-    return _buffer_origins(proc, nests, _resolve(proc.body, nests))
+    cache = cache or PrintCache()
+    nests = cache.nests_of(proc)
+    return _buffer_origins(cache.header_of(proc), nests, _resolve(proc.body, nests))
 
 
 def nest_origins(body: Sequence[Stmt], arrays: Mapping[Buf, Origin]) -> tuple[Origin, ...]:
@@ -155,9 +178,8 @@ def _lifetimes(proc: Proc, nests: Sequence[PrintedNest]) -> dict[Buf, tuple[int,
     return {buf: lifetimes[buf] for buf in proc.bufs if buf in lifetimes}
 
 
-def _buffer_origins(proc: Proc, nests: Sequence[PrintedNest], resolved: Resolved) -> dict[Buf, Origin]:
-    origins = {buf: Origin(buf.node.label, buf.node.where) if buf.node else NOWHERE for buf in proc.bufs}
-    remaining = {buf for buf, origin in origins.items() if not _has_position(origin)}
+def _buffer_origins(header: PrintedHeader, nests: Sequence[PrintedNest], resolved: Resolved) -> dict[Buf, Origin]:
+    origins, remaining = dict(header.arrays), set(header.unknown)
     for nest, lines in zip(nests, resolved, strict=True):
         if not remaining:
             break
@@ -171,7 +193,7 @@ def _buffer_origins(proc: Proc, nests: Sequence[PrintedNest], resolved: Resolved
 def _resolve(body: Sequence[Stmt], nests: Sequence[PrintedNest]) -> Resolved:
     """The origins of all lines of the statements of the outermost level."""
     resolved: list[Sequence[Origin | None]] = [nest.origins for nest in nests]
-    incomplete = [n for n, nest in enumerate(nests) if nest.lines is None]
+    incomplete = [n for n, nest in enumerate(nests) if nest.part is None]
     if incomplete:
         _resolve_copies(body, nests, resolved)
         _resolve_neighbours(incomplete, resolved)

@@ -87,12 +87,11 @@ class Benchmark:
 
     def lookup(self, nest: Proc) -> tuple[int, ...] | None:
         """Returns the cached choice for an equal nest, from memory or disk."""
-        tuning = self.tuning(nest)
+        tuning = self.cached(self.key(nest))
         return tuning.chosen if tuning else None
 
-    def tuning(self, nest: Proc) -> Tuning | None:
-        """Returns the cached choice and times of an equal nest, from memory or disk."""
-        key = self.key(nest)
+    def cached(self, key: str) -> Tuning | None:
+        """Returns the cached choice and times of a nest with the key, from memory or disk."""
         if key not in _memory:
             cache = open_cache("plans")
             record = cache.load(key) if cache else None

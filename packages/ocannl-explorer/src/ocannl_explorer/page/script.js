@@ -83,6 +83,10 @@ function longestRuns(elements) {
 class Page {
   constructor(data) {
     this.data = data;
+    for (const stage of data.stages) {
+      stage.lines = stage.parts.flatMap((part) => data.parts[part][0]);
+      stage.origins = stage.parts.flatMap((part) => data.parts[part][1]);
+    }
     this.elements = data.origins.map(() => []); // of each origin, in the columns shown
     this.marked = new Map();
     this.runs = new Map();
@@ -329,8 +333,9 @@ class Page {
     const reached = this.reached("program");
     const searches = this.data.searches.filter((search) => search.origins.some((origin) => reached.has(origin)));
     const time = (us) => (us === null ? "does not run" : `${us.toPrecision(3)} us`).padStart(12) + "  ";
-    const texts = searches.map(({ name, candidates, chosen, us }) =>
+    const texts = searches.map(({ names: [name, ...equal], candidates, chosen, us }) =>
       [`${name}: ${candidates.length} candidates${us.length ? ", measured" : ", not measured"}`,
+        ...equal.map((other) => `   the same for ${other}`),
         ...candidates.map((plan, n) => `${n === chosen ? "->" : "  "} ${us.length ? time(us[n]) : ""}${plan}`)].join("\n"));
     $("plans").textContent = texts.join("\n\n") || "No plans were compared for the selection.";
   }
