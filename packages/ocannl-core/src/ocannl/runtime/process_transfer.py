@@ -3,7 +3,9 @@
 The bytes of a node pass a slot, which holds one value: on one host, memory that both processes share; otherwise a
 buffer on either side, between which the transport sends messages. The sender waits only while the value before is still
 in the slot, so two processes may send to each other before both receive. For that the merge buffer is a copy: if it was
-the slot itself, the next value could only be stored after the code that reads this one.
+the slot itself, the next value could only be stored after the code that reads this one, and so after the next call that
+receives, for which the other process may wait in turn. Two slots in turn would not have this defect, but the address of
+a merge buffer is bound to routines when they are compiled.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -20,21 +20,25 @@ COUNTER_BYTES = 8
 
 
 class WindowAllocator:
-    """Allocates memory in windows of some ranks, several small parts in one window. The processes of all these ranks
-    make the same calls."""
+    """Allocates memory in windows of some ranks, several small parts in one window, and sets it to zero. The processes
+    of all these ranks make the same calls; `synchronize` waits for all of them."""
 
-    def __init__(self, transport: Transport, ranks: Sequence[int]) -> None:
-        self._transport, self._ranks = transport, ranks
+    def __init__(self, transport: Transport, ranks: Sequence[int], synchronize: Callable[[], object]) -> None:
+        self._transport, self.ranks, self._synchronize = transport, ranks, synchronize
         self._parts: list[Bytes] = []
         self._used_bytes = CHUNK_BYTES
 
     def allocate(self, size_bytes: int) -> list[Bytes]:
-        """Returns a part of this size of each rank."""
+        """Returns a part of this size of each rank, which is zero in the view of all."""
         start = self._used_bytes
         end = start + -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         if end > CHUNK_BYTES:
             start, end = 0, end - start
-            self._parts = self._transport.window(self._ranks, [max(end, CHUNK_BYTES)] * len(self._ranks))
+            self._parts = self._transport.window(self.ranks, [max(end, CHUNK_BYTES)] * len(self.ranks))
+            self._parts[self.ranks.index(self._transport.rank)][:] = 0
+            self._transport.fence()
+            self._synchronize()
+            self._transport.fence()
         self._used_bytes = end
         return [part[start : start + size_bytes] for part in self._parts]
 
@@ -73,7 +77,7 @@ class WindowGatherer:
     """Implements `Gatherer` by shared memory; without bytes, it is a barrier.
 
     Two buffers are used in turn: a process fills a buffer for the second time after all others have started the call
-    between, and so have read the buffer. All processes create this together, and use it after a barrier.
+    between, and so have read the buffer. All processes create this together.
     """
 
     def __init__(self, transport: Transport, memory: Bytes, allocator: WindowAllocator) -> None:
@@ -82,7 +86,6 @@ class WindowGatherer:
         parts = allocator.allocate(total)
         counters = [part[:COUNTER_BYTES].data.cast("q") for part in parts]
         self._counter = counters.pop(transport.rank)
-        self._counter[0] = 0
         self._counters = counters
         self._memory, self._fence = memory, transport.fence
         self.buffers = [[part[start : start + size] for part in parts] for start in starts]
@@ -111,22 +114,18 @@ class WindowGatherer:
 class SlotRequest:
     """A request that sends or receives values through a slot in shared memory, which holds one value.
 
-    The sender counts the values that it has stored, the receiver those that it has consumed. The sender calls `start`
-    when a value is in `memory`; it is done when that is consumed. The receiver calls it at first, and when it has
-    consumed a value; it is done when the next is in `memory`. Both create this together, and exchange a message before
-    they use it.
+    The sender counts the values that it has stored, the receiver those that it has requested. The sender calls `start`
+    when a value is in `memory`; it is done when the next is requested, which may be stored there. The receiver calls it
+    at first, and when it has consumed a value; it is done when the next is in `memory`. Both create this together.
     """
 
-    def __init__(
-        self, transport: Transport, allocator: WindowAllocator, ranks: Sequence[int], sends: bool, size_bytes: int
-    ) -> None:
+    def __init__(self, transport: Transport, allocator: WindowAllocator, sends: bool, size_bytes: int) -> None:
         (_, start), total = pack([COUNTER_BYTES, size_bytes], ALIGNMENT_BYTES)
-        parts = dict(zip(ranks, allocator.allocate(total), strict=True))
+        parts = dict(zip(allocator.ranks, allocator.allocate(total), strict=True))
         part, (peer_part,) = parts.pop(transport.rank), parts.values()
         self.memory = (part if sends else peer_part)[start : start + size_bytes]
         self._counter, self._peer_counter = (p[:COUNTER_BYTES].data.cast("q") for p in (part, peer_part))
-        self._counter[0] = 0 if sends else -1
-        self._awaited = 0 if sends else 1
+        self._requested = int(sends)
         self._fence = transport.fence
 
     def start(self) -> None:
@@ -134,7 +133,7 @@ class SlotRequest:
         self._counter[0] += 1
 
     def is_done(self) -> bool:
-        if self._peer_counter[0] < self._counter[0] + self._awaited:
+        if self._peer_counter[0] < self._counter[0] + self._requested:
             return False
         self._fence()
         return True

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Protocol
 
@@ -82,7 +83,7 @@ class World:
         self._farewells = Farewells(self.transport, limit_seconds)
         self._heartbeats = Heartbeats(self.transport, limit_seconds, self._fail)
         self._barrier: Gatherer = MessageGatherer(self.transport, np.zeros(1, np.uint8))
-        self._windows = WindowAllocator(self.transport, range(self.size))
+        self._windows = WindowAllocator(self.transport, range(self.size), self.barrier)
         self._pair_windows: dict[int, WindowAllocator] = {}
         self._is_shared = SHARED_MEMORY.get(shared_memory)
         self.shares_memory = self._is_shared and len(set(self.transport.hosts)) == 1
@@ -142,18 +143,13 @@ class World:
         """Returns a request that gathers the bytes of all processes, through shared memory or by messages. All
         processes create and start such requests in the same order."""
         if self.shares_memory and self.size > 1:
-            return self._window_gatherer(memory)
+            return WindowGatherer(self.transport, memory, self._windows)
         return MessageGatherer(self.transport, memory)
 
     def signal(self) -> Gatherer:
         """Returns a request that is done when all processes have started theirs, on one host. All processes create such
         requests in the same order, and start them in any order."""
-        return self._window_gatherer(np.zeros(0, np.uint8))
-
-    def _window_gatherer(self, memory: Bytes) -> Gatherer:
-        gatherer = WindowGatherer(self.transport, memory, self._windows)
-        self.barrier()  # the counters of all are set
-        return gatherer
+        return WindowGatherer(self.transport, np.zeros(0, np.uint8), self._windows)
 
     def gather(self, content: bytes) -> list[bytes]:
         """Returns the contents of all processes, by rank."""
@@ -214,10 +210,10 @@ class World:
         this. On one host the memory of both is the same."""
         hosts = self.transport.hosts
         if self._is_shared and hosts[rank] == hosts[self.rank]:
-            ranks = sorted([self.rank, rank])
-            allocator = self._pair_windows.setdefault(rank, WindowAllocator(self.transport, ranks))
-            request = SlotRequest(self.transport, allocator, ranks, sends, size_bytes)
-            self.exchange(rank, np.zeros(1, np.uint8))  # the counters of both are set
+            if rank not in self._pair_windows:
+                synchronize = partial(self.exchange, rank, np.zeros(1, np.uint8))
+                self._pair_windows[rank] = WindowAllocator(self.transport, sorted([self.rank, rank]), synchronize)
+            request = SlotRequest(self.transport, self._pair_windows[rank], sends, size_bytes)
             return request.memory, request
         memory, tag = np.zeros(size_bytes, np.uint8), self.next_pair_tag(rank)
         connect = self.transport.sender if sends else self.transport.receiver
