@@ -137,6 +137,7 @@ def test_the_kit_accepts_the_transport_and_no_other(count: int, arguments: list[
             "ArithmeticError: a defect\nocannl: rank 1 of 3 has failed with ArithmeticError; all processes end",
         ),
         ("ending", "ProcessEnded: rank 1 of 3 has ended, but rank "),
+        ("differing", "ProgramMismatch: the compiled code differs between rank 0 and rank 1, first in line "),
     ],
 )
 def test_a_failed_process_ends_all(failure: str, message: str, tmp_path: Path) -> None:
@@ -145,6 +146,9 @@ def test_a_failed_process_ends_all(failure: str, message: str, tmp_path: Path) -
     completed = subprocess.run(arguments, capture_output=True, text=True, timeout=240, env=variables)
     assert completed.returncode != 0
     assert message in completed.stderr
+    if failure == "differing":
+        _, _, shown = completed.stderr.partition(":\n--- rank 0\n+++ rank 1\n")
+        assert {"-;", "+;"} <= {line[:2] for line in shown.splitlines()}, completed  # lines of both programs
     if failure in ("killed", "exiting"):
         named = [line for line in completed.stderr.splitlines() if line.startswith("ocannl:")]
         assert named == [message], completed

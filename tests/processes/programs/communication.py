@@ -81,7 +81,7 @@ for size in (1, 7, 40_000):
 # Other programs and other transfers are shown beside those of this process, and a long call is no failure.
 with pytest.raises(oc.ProgramMismatch) as mismatch:
     world.agree("the compiled code", f"first line\nline of rank {min(world.rank, 1)}")
-text = "the compiled code differs between rank 0 and rank 1:\n--- rank 0\n+++ rank 1"
+text = "the compiled code differs between rank 0 and rank 1, first in line 2:\n--- rank 0\n+++ rank 1"
 assert str(mismatch.value).startswith(text)
 assert "-line of rank 0\n+line of rank 1\n" in str(mismatch.value)
 if world.rank < 2:

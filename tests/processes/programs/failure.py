@@ -1,4 +1,4 @@
-"""A world of which rank 1 fails in the way that the first argument names, while all others wait.
+"""A world of which rank 1 fails in the way that the first argument names, or trains another model than all others.
 
 In the folder of the second argument, the modification times of files are the ends of ranks ("0", "1", ...), the time of
 the failure ("failed"), and the time of the last message about it ("noticed").
@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import ocannl as oc
+from ocannl import train
 
 folder = Path(sys.argv[2])
 world = oc.World("mpi")
@@ -36,6 +37,18 @@ def stamp() -> None:
         time.sleep(0.02)
 
 
+@oc.op
+def layer(x, *, activation):
+    w = oc.param()
+    return activation(w @ x)
+
+
+def train_models(activation):
+    x, t = oc.placeholder("x", b=[4], o=[5]), oc.placeholder("t", b=[4], o=[2])
+    loss = ((layer(activation=activation)(x) - t) ** 2).sum()
+    train.DataParallel([oc.Context("llvm")], loss, train.sgd(loss, 0.1), world=world)
+
+
 own = folder / str(world.rank)
 own.touch()  # the thread may not have started when this rank is killed
 sys.stderr = StampedMessages()
@@ -54,6 +67,8 @@ match sys.argv[1]:
         raise ArithmeticError("a defect")
     case "ending" if world.rank == 1:
         sys.exit(3)
+    case "differing":
+        train_models(oc.exp if world.rank == 1 else oc.sin)
     case "waiting":  # for a signal from outside
         print(f"rank {world.rank} waits\n", end="", flush=True)
         time.sleep(60)

@@ -57,12 +57,12 @@ class ProcessTransfer(TransferRoutine):
         encoded = f"{'sends' if self._sends else 'receives'} {self._content}".encode()[:_DESCRIPTION_BYTES]
         described[: len(encoded)] = np.frombuffer(encoded, np.uint8)
         answer = world.exchange(rank, described)
-        here, there = (text.tobytes().rstrip(b"\0").decode(errors="replace") for text in (described, answer))
-        directions = {text.partition(" ")[0] for text in (here, there)}
-        if len(directions) == 1 or here.partition(" ")[2] != there.partition(" ")[2]:
+        own, peer = (text.tobytes().rstrip(b"\0").decode(errors="replace") for text in (described, answer))
+        directions = {text.partition(" ")[0] for text in (own, peer)}
+        if len(directions) == 1 or own.partition(" ")[2] != peer.partition(" ")[2]:
             raise ProgramMismatch(
                 "the halves of a transfer between two processes do not fit together:"
-                f"\n  rank {world.rank} {here}\n  rank {rank} {there}"
+                f"\n  rank {world.rank} {own}\n  rank {rank} {peer}"
                 "\n  fix  create the transfers between two processes in the same order in both, of the same nodes"
             )
 

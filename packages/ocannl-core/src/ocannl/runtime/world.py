@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from types import TracebackType
 from typing import Protocol
 
@@ -36,6 +37,7 @@ from ocannl.transport.registry import connect
 FAILED = 70  # exit status of all processes after a failure in one of them: EX_SOFTWARE of sysexits.h
 FIRST_TAG = 2  # smaller tags are those of heartbeats and farewells
 TAGS = 32768
+MAX_SHOWN_LINES = 30  # of each of two programs
 _POLLS = 10  # before the first look at the clock
 _SPIN_SECONDS = 50e-6  # a wait of a process that has a core to itself
 _YIELD_SECONDS = 1e-3
@@ -162,19 +164,22 @@ class World:
         return [row[:size].tobytes() for row, size in zip(out, sizes, strict=True)]
 
     def agree(self, subject: str, text: str) -> None:
-        """Raises `ProgramMismatch` in all processes unless all give the same text; the error shows both."""
+        """Raises `ProgramMismatch` in all processes unless all give the same text; the error shows where the first two
+        begin to differ."""
         digests = self.gather(hashlib.sha256(text.encode()).digest())
         if len(set(digests)) == 1:
             return
         texts = [content.decode() for content in self.gather(text.encode())]
         stranger = next(rank for rank, content in enumerate(texts) if content != texts[0])
-        lines = difflib.unified_diff(
-            texts[0].splitlines(), texts[stranger].splitlines(), "rank 0", f"rank {stranger}", n=2, lineterm=""
-        )
+        first, second = texts[0].splitlines(), texts[stranger].splitlines()
+        equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+        shown = slice(max(0, equal - 2), equal + MAX_SHOWN_LINES)
+        difference = difflib.unified_diff(first[shown], second[shown], "rank 0", f"rank {stranger}", lineterm="")
         raise ProgramMismatch(
-            f"{subject} differs between rank 0 and rank {stranger}:\n" + "\n".join([*lines][:60])
+            f"{subject} differs between rank 0 and rank {stranger}, first in line {equal + 1}:\n"
+            + "\n".join(difference)
             + "\n  fix  start all processes with the same script, arguments and settings"
-        )  # fmt: skip
+        )
 
     @contextmanager
     def first_alone(self) -> Iterator[None]:
