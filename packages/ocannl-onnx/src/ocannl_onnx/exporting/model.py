@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ocannl.ir.precision import int64
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import graph as traversal
 from ocannl.lang.core import nested
+from ocannl.lang.rewriting.copies import rewritten
 from ocannl.lang.rewriting.graph import Graph
 from ocannl.lang.rewriting.nodes import name_of, unique_name
 from ocannl.lower.access_modes import static_symbols
@@ -26,6 +27,7 @@ from ocannl_onnx.element_types import element_type_of
 from ocannl_onnx.errors import UnsupportedModel
 from ocannl_onnx.exporting.composite_operators import CompositeOperators
 from ocannl_onnx.exporting.finishing import all_values, fold_layouts, unique_names
+from ocannl_onnx.exporting.free_axes import FreeAxes, with_free_axes
 from ocannl_onnx.exporting.graph_builder import OnnxBuilder, graph_proto, live_nodes, rename, used_names
 from ocannl_onnx.exporting.grids import Grid, transposed
 from ocannl_onnx.exporting.host_functions import HostFunctions
@@ -34,6 +36,7 @@ from ocannl_onnx.exporting.recognized_operators import recognize
 from ocannl_onnx.exporting.regions import MissingForm, RegionWriter
 
 OLDEST_OPSET, DEFAULT_OPSET = 20, 21
+Placeholders = Mapping[str, oc.Tensor]
 MAX_MESSAGE_BYTES = (1 << 31) - (1 << 20)  # of a message of protobuf; larger models store their data in a second file
 
 
@@ -45,6 +48,7 @@ def export(
     ctx: oc.Context | None = None,
     opset: int = DEFAULT_OPSET,
     external_data: bool | None = None,
+    dynamic: FreeAxes | None = None,
 ) -> onnx.ModelProto:
     """The model of tensors as a message of ONNX, in inference; written to a file if there is a path.
 
@@ -56,7 +60,8 @@ def export(
     by default the default context; those without a value are initialized. Axes are in memory order: batch, output,
     input. Static symbols are inputs. `opset` is a version of the operators, from 20. With
     `external_data=True`, by default for models beyond 2 GB, the data of parameters are in a second file, `PATH.data`,
-    to which the message refers.
+    to which the message refers. `dynamic={"x": {0: "batch"}}` names axes of inputs that may have any size; the model
+    must be the same for all of them.
 
     Raises: UnsupportedModel, which lists all operations that have no form in ONNX; ArgumentError.
     """
@@ -69,9 +74,12 @@ def export(
         raise oc.ArgumentError("external data are stored beside a file: give its path")
     with oc.training(False), oc.no_grad():
         named_inputs = _named_inputs(inputs)
-        results = named_outputs(outputs, named_inputs)
-        exporter = _Exporter(results, named_inputs, oc.default_context() if ctx is None else ctx)
-        model = exporter.model(opset)
+        context = oc.default_context() if ctx is None else ctx
+        if dynamic is None:
+            model = _Exporter(named_outputs(outputs, named_inputs), named_inputs, context).model(opset)
+        else:
+            of = _resizable(outputs, named_inputs)
+            model = with_free_axes(lambda xs: _Exporter(of(xs), xs, context).model(opset), named_inputs, dynamic)
     if path is None:
         onnx.checker.check_model(model, full_check=True)
     else:
@@ -116,7 +124,7 @@ def named_outputs(outputs: Any, inputs: Mapping[str, oc.Tensor]) -> dict[str, oc
     """
     if isinstance(outputs, Graph):
         outputs = outputs.outputs
-    elif not isinstance(outputs, oc.Tensor | Mapping | list | tuple) and callable(outputs):
+    elif _is_function(outputs):
         if not inputs:
             raise oc.ArgumentError("a function of tensors is exported with its operands: inputs=[oc.placeholder(...)]")
         outputs = outputs(*inputs.values())
@@ -133,6 +141,31 @@ def named_outputs(outputs: Any, inputs: Mapping[str, oc.Tensor]) -> dict[str, oc
     if shared := sorted(set(named) & set(inputs)):
         raise oc.ArgumentError(f"{shared[0]!r} is the name of an input and of an output: give the output another name")
     return named
+
+
+def _resizable(outputs: Any, inputs: Mapping[str, oc.Tensor]) -> Callable[[Placeholders], dict[str, oc.Tensor]]:
+    """The function from placeholders like the inputs to outputs by name: a function of tensors is called again, the
+    expressions of tensors are copied."""
+    named = named_outputs(outputs, inputs)
+    parameters = traversal.parameters(*named.values())
+
+    def called(placeholders: Placeholders) -> dict[str, oc.Tensor]:
+        results = named_outputs(outputs, placeholders)
+        if dict(traversal.parameters(*results.values())) != dict(parameters):
+            raise oc.ArgumentError(
+                "the function makes new parameters in each call\n  fix  export a block, or the tensors of one call"
+            )
+        return results
+
+    def copied(placeholders: Placeholders) -> dict[str, oc.Tensor]:
+        replacements = {inputs[name]: placeholder for name, placeholder in placeholders.items()}
+        return dict(zip(named, rewritten(list(named.values()), replacements), strict=True))
+
+    return called if _is_function(outputs) else copied
+
+
+def _is_function(outputs: Any) -> bool:
+    return not isinstance(outputs, oc.Tensor | Mapping | list | tuple) and callable(outputs)
 
 
 class _Exporter:
