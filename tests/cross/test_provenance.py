@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -20,10 +21,11 @@ from compare.workloads import WORKLOADS
 import ocannl as oc
 from ocannl import train
 from ocannl.base.source_positions import line_of, path_of
+from ocannl.ir.assign import Origin
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc
 from ocannl.ir.merged_origins import OriginReaders
-from ocannl.ir.provenance import PrintCache, body_lines, program_lines
+from ocannl.ir.provenance import PrintCache, ProgramPart, program_parts
 from ocannl.runtime.program import Program
 from ocannl.testing.random_expressions import generate
 
@@ -35,10 +37,18 @@ def file_lines(path: str) -> list[str]:
     return Path(path).read_text(encoding="utf-8").splitlines()
 
 
+@cache
 def vectorizing() -> Capabilities:
     """Those of the backend with the longest pipeline."""
     usable = {row.name for row in oc.backends() if row.usable}
     return oc.Context("llvm" if "llvm" in usable else "numpy", threads=2).backend.capabilities
+
+
+def is_written(origin: Origin, sources: Mapping[str, list[str]]) -> bool:
+    """Whether the origin is a line of Python that is not blank."""
+    path, number = path_of(origin.where), line_of(origin.where)
+    lines = sources.get(path) or file_lines(path) if path else []
+    return 0 < number <= len(lines) and bool(lines[number - 1].strip())
 
 
 def count(program: Program, text: str = "") -> Counter[str]:
@@ -47,15 +57,18 @@ def count(program: Program, text: str = "") -> Counter[str]:
     replace(program, capabilities=vectorizing()).rebuild(lambda name, proc: stages.append(proc))
     lines_cache = PrintCache()
     readers = OriginReaders(stages[0])
-    written = {line.origin for line in body_lines(stages[0], lines_cache)}
+    written = {origin for part in program_parts(stages[0], lines_cache)[1:] for origin in part.origins}
     counts: Counter[str] = Counter()
+    sources = {"<program>": text.splitlines()}
+    unplaced: dict[int, tuple[ProgramPart, int]] = {}  # of parts, which stages share
     for proc in stages:
-        for line in program_lines(proc, lines_cache):
-            path, number = path_of(line.origin.where), line_of(line.origin.where)
-            source = text.splitlines() if path == "<program>" else file_lines(path) if path else []
-            counts["lines"] += 1
-            counts["without Python"] += not (0 < number <= len(source) and source[number - 1].strip())
-        statements = {line.origin for line in body_lines(proc, lines_cache)}
+        parts = program_parts(proc, lines_cache)
+        for part in parts:
+            if id(part) not in unplaced:
+                unplaced[id(part)] = part, sum(not is_written(origin, sources) for origin in part.origins)
+            counts["lines"] += len(part.texts)
+            counts["without Python"] += unplaced[id(part)][1]
+        statements = {origin for part in parts[1:] for origin in part.origins}
         merged = readers.merged(statements)
         counts["Python"] += len(written)
         assert statements <= written  # no pass invents an origin

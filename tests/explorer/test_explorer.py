@@ -292,7 +292,7 @@ def test_command(tmp_path: Path) -> None:
     for arguments, problem in {
         ("script.py:number",): "ArgumentError: script.py:number must return a routine",
         ("script.py:scaled",): "ArgumentError: script.py:scaled is called without arguments: missing a required arg",
-        ("script.py:multiple", "--profile", "2"): "no values of symbols: write profile=routine.profile(2, n=1) in",
+        ("script.py:multiple", "--profile", "2"): "call it in the script, or write routine.profile(2, n=1) in Python",
     }.items():
         result = subprocess.run([*command, *arguments], cwd=tmp_path, capture_output=True, text=True)
         assert result.returncode != 0 and problem in result.stderr

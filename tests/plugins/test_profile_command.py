@@ -18,6 +18,7 @@ from rich.console import Console
 from ocannl.base.errors import ArgumentError
 from ocannl.cli.imported_function import imported_function
 from ocannl.cli.profile import by_heading, flame, view
+from ocannl.cli.script import named_routine, profile_of
 
 SCRIPT = """\
 import ocannl as oc
@@ -79,7 +80,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     for function, problem in {
         "json.py:number": "json.py:number must return a routine",
-        "json.py:multiple": "has symbols, whose values are given in Python: routine.profile(10, n=1)",
+        "json.py:multiple": "call it in the script, or write routine.profile(10, n=1) in Python",
     }.items():
         result = run(function)
         assert result.returncode == 1 and problem in result.stderr
@@ -140,3 +141,19 @@ def test_scripts(tmp_path: Path) -> None:
     failed = run("script.py").stderr
     assert failed.startswith("Traceback (most recent call last):\n  File \"") and failed.count("  File ") == 1
     assert 'script.py", line 12' in failed and "ShapeError: " in failed
+
+
+def test_symbols_have_the_values_of_the_last_call(tmp_path: Path) -> None:
+    (tmp_path / "rows.py").write_text(
+        "import ocannl as oc\n"
+        "ctx, n = oc.Context(next(b.name for b in oc.backends() if b.usable)), oc.symbol('n', 1, 101)\n"
+        "y = (oc.iota(100) * n).with_label('y')\n"
+        "step = ctx.compile(y.forward, name='step')\n"
+        "for value in (3, 7):\n"
+        "    step(n=value)\n"
+        "assert ctx[y][5] == 35\n"
+    )
+    routine = named_routine(str(tmp_path / "rows.py"), None)
+    assert routine.last_symbols == {"n": 7}
+    profile = profile_of(routine, 2)
+    assert profile.calls == 2 and [row.name for row in profile.rows] == ["y"]

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ocannl.base.errors import ArgumentError
-from ocannl.cli.script import RoutineName, Source, named_routine
+from ocannl.cli.script import RoutineName, Source, named_routine, profile_of
 
 
 def register(app: typer.Typer) -> None:
@@ -26,14 +25,11 @@ def command(
     Runs a script, and shows the routine with the most work of those that it compiles, or the one called `--routine`. Of
     MODULE:FUNCTION, imports the module, from the current folder too, or a file named as FILE.py:FUNCTION, and calls the
     function. With `--profile`, the page shows the time of each loop nest; the inputs of the routine must be
-    initialized, and the routine must have no static symbols.
+    initialized, and its symbols have the values of its last call in the script.
     """
     from ocannl_explorer.api import explore
 
     routine = named_routine(function, routine_name)
-    if calls and routine.program.syms:
-        call = ", ".join([str(calls), *(f"{sym.name}={sym.lo}" for sym in routine.program.syms)])
-        raise ArgumentError(f"`--profile` gives no values of symbols: write profile=routine.profile({call}) in Python")
-    profile = routine.profile(calls) if calls else None
+    profile = profile_of(routine, calls) if calls else None
     path = explore(routine, out or Path(f"{routine.name}.html"), profile=profile)
     typer.echo(f"{path}  {path.stat().st_size} bytes")

@@ -14,8 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ocannl.base.errors import ArgumentError
-from ocannl.cli.script import RoutineName, Source, named_routine
+from ocannl.cli.script import RoutineName, Source, named_routine, profile_of
 from ocannl.runtime.profile import Profile, ProfileRow
 
 COLUMNS = ("nest", "median us", "share", "read bytes", "written bytes", "GB/s")
@@ -37,14 +36,10 @@ def command(
 
     Runs a script, and measures the routine with the most work of those that it compiles, or the one called `--routine`.
     Of MODULE:FUNCTION, imports the module, from the current folder too, or a file named as FILE.py:FUNCTION, and calls
-    the function. Arrays that the routine writes are restored afterwards.
+    the function. The symbols of the routine have the values of its last call in the script. Arrays that it writes are
+    restored afterwards.
     """
-    routine = named_routine(function, routine_name)
-    if syms := routine.program.syms:
-        call = ", ".join([str(calls), *(f"{sym.name}={sym.lo}" for sym in syms)])
-        fix = f"whose values are given in Python: routine.profile({call})"
-        raise ArgumentError(f"`{routine.name}` of {function} has symbols, {fix}")
-    profile = routine.profile(calls)
+    profile = profile_of(named_routine(function, routine_name), calls)
     if trace is not None:
         profile.chrome_trace(trace)
     if sys.stdout.isatty():

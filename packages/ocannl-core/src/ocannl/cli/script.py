@@ -6,7 +6,7 @@ import os
 import runpy
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from ocannl.base.errors import ArgumentError
 from ocannl.cli.imported_function import imported_routine
 
 if TYPE_CHECKING:
+    from ocannl.runtime.profile import Profile
     from ocannl.runtime.routine import Routine
 
 Source = Annotated[
@@ -73,3 +74,16 @@ def routine_work(routine: Routine) -> int:
 
     programs = [part for part in parts_of(routine.program) if isinstance(part, Program)]
     return sum(work(lower(program.comp, program.name).body) for program in programs)
+
+
+def profile_of(routine: Routine, calls: int) -> Profile:
+    """Profiles a routine with the values of symbols that its script has last called it with.
+
+    Raises: ArgumentError for a routine with symbols that its script has not called.
+    """
+    symbols: dict[str, Any] = getattr(routine, "last_symbols", {})
+    if routine.program.syms and not symbols:
+        call = ", ".join([str(calls), *(f"{sym.name}={sym.lo}" for sym in routine.program.syms)])
+        fix = f"call it in the script, or write routine.profile({call}) in Python"
+        raise ArgumentError(f"`{routine.name}` has symbols, whose values no call of a script gives: {fix}")
+    return routine.profile(calls, **symbols)

@@ -45,7 +45,7 @@ from ocannl.runtime.device_arrays import Arrays, Resident, Usage
 from ocannl.runtime.program import Link, Program
 from ocannl.runtime.routine import Routine, routine
 from ocannl.runtime.routine_parts import bind_program, compile_routines
-from ocannl.runtime.routine_recording import record
+from ocannl.runtime.routine_recording import RecordedRoutine, is_recording, record
 from ocannl.runtime.slabs import Slab
 
 _log = log.logger("runtime.context")
@@ -185,7 +185,7 @@ class Context:
             "`%s` is bound to %d arrays on %s:%d and to %d bytes of scratch memory",
             program.name, len(program.links), self.backend.name, self.device.ordinal, program.arena_bytes,
         )  # fmt: skip
-        make = CheckedRoutine if CHECK_NUMBERS.get() else routine
+        make = CheckedRoutine if CHECK_NUMBERS.get() else RecordedRoutine if is_recording() else routine
         return record(make(self, program, entry, written, memory))
 
     def bind(
