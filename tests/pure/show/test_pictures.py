@@ -101,3 +101,28 @@ def test_missing_matplotlib_is_reported_with_an_install_command(monkeypatch):
     with pytest.raises(ImportError, match=r'pip install "ocannl-core\[viz\]"'):
         show.page(4, 3)
 
+
+
+def test_long_names_of_histograms_are_wrapped():
+    figure = show.page(8, 2)
+    show.histograms(figure, {"encoder.layers.10.attention.weights": np.arange(5.0), "w": np.arange(5.0) * 1e7})
+    assert [axes.get_title() for axes in figure.axes] == ["encoder.layers.10.\nattention.weights", "w"]
+
+
+def test_counts_are_readable_on_every_shade():
+    axes = show.page(4, 4).subplots()
+    labels = np.repeat(np.arange(10), np.arange(1, 11) * 10)
+    show.confusion(axes, labels, np.zeros_like(labels))
+    shades = axes.images[0].cmap
+    texts = [text for text in axes.texts if text.get_text()]
+    assert len(texts) == 10
+    for text in texts:
+        lights = [luminance(shades(int(text.get_text()) / 100)), float(text.get_color() == "white")]
+        assert (max(lights) + 0.05) / (min(lights) + 0.05) >= 4.5
+
+
+def luminance(color):
+    """The relative luminance of the web's guidelines for contrast."""
+    channels = np.array(color[:3])
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]

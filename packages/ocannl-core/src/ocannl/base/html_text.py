@@ -10,8 +10,9 @@ import numpy as np
 
 MAX_ROWS = 200
 WIDTH, HEIGHT = 240, 60  # of pictures, in pixels
-INK = "#1f77b4"
+INK = "#2a7fbf"  # contrast of at least 3 with the ground of light and dark pages
 ROW_COLORS = {"batch": "#6d5a9c", "input": "#8a5a00", "output": "#1d6b3f"}  # contrast of at least 4.5 with white
+CELL = "text-align:left;padding:2px 8px"  # style of a cell
 BINS = 24
 MIN_RELATIVE_RANGE = 1e-9  # of a histogram
 PICTURE_SIDE = 32
@@ -20,10 +21,10 @@ MIN_PICTURE_SIDE = 4
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of text; long ones end with the number of rows that are left out."""
-    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
+    head = "".join(f'<th style="{CELL}">{html.escape(column)}</th>' for column in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MAX_ROWS])
     omitted = len(rows) - MAX_ROWS
-    note = f'<tr><td colspan="{len(columns)}">and {omitted} rows more</td></tr>' if omitted > 0 else ""
+    note = f'<tr><td style="{CELL}" colspan="{len(columns)}">and {omitted} rows more</td></tr>' if omitted > 0 else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}{note}</tbody></table>"
 
 
@@ -34,7 +35,7 @@ class Markup(str):
 
 
 def _cell(text: str) -> str:
-    return f'<td style="text-align:left">{text if isinstance(text, Markup) else html.escape(text)}</td>'
+    return f'<td style="{CELL}">{text if isinstance(text, Markup) else html.escape(text)}</td>'
 
 
 def title(name: str, *notes: str) -> str:
@@ -119,14 +120,15 @@ def picture(values: np.ndarray[Any, Any], label: str) -> str:
         for y, row in enumerate(colors.tolist())
         for x, color in enumerate(row)
     ]
-    return _svg(f"{label}: {low:.4g} to {high:.4g}", squares)
+    width = round(values.shape[1] * size)
+    return _svg(f"{label}: {low:.4g} to {high:.4g}", squares, width)
 
 
 def _rectangle(x: float, y: float, width: float, height: float, color: str) -> str:
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{color}"/>'
 
 
-def _svg(label: str, shapes: Iterable[str]) -> str:
+def _svg(label: str, shapes: Iterable[str], width: int = WIDTH) -> str:
     text = html.escape(label)
-    head = f'<svg width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{text}" style="background:white">'
+    head = f'<svg width="{width}" height="{HEIGHT}" role="img" aria-label="{text}">'
     return f"<figure style='margin:4px 0'>{head}{''.join(shapes)}</svg><figcaption>{text}</figcaption></figure>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 Array = np.ndarray[Any, Any]
+TITLE_WIDTH = 24  # letters
 
 
 def histograms(figure: Figure | SubFigure, arrays: Mapping[str, Array], columns: int = 4, bins: int = 40) -> None:
@@ -34,7 +36,10 @@ def histograms(figure: Figure | SubFigure, arrays: Mapping[str, Array], columns:
         finite = values[np.isfinite(values)]
         axes.hist(finite, bins=bins, range=bin_range(finite) if finite.size else None, color=INK)
         lost = values.size - finite.size
-        axes.set_title(f"{name}, {lost} not finite" if lost else name, fontsize="small")
+        heading = name.replace(".", ". ") + (f", {lost} not finite" if lost else "")  # paths break at dots
+        axes.set_title(textwrap.fill(heading, TITLE_WIDTH).replace(". ", "."), fontsize="small")
+        axes.ticklabel_format(axis="x", scilimits=(-2, 4))
+        axes.locator_params(axis="x", nbins=4)
         axes.set_yticks([])
         axes.spines[["top", "right", "left"]].set_visible(False)
     for axes in cells[len(arrays) :]:

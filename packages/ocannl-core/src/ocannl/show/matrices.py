@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 MAX_WRITTEN_CELLS = 400
+DARK = 0.72  # the shade of blue with equal contrasts to white and black, at least 4.5
 
 
 def confusion(axes: Axes, labels: Array, predictions: Array, names: Sequence[str] | None = None) -> Array:
@@ -79,7 +80,7 @@ def _matrix(
     axes.imshow(cells, cmap="Blues", vmin=0, vmax=peak, interpolation="nearest")
     if texts is not None and cells.size <= MAX_WRITTEN_CELLS:
         for (y, x), text in zip(np.ndindex(cells.shape), texts, strict=True):
-            color = "white" if cells[y, x] > peak / 2 else "black"
+            color = "white" if cells[y, x] > DARK * peak else "black"
             axes.text(x, y, text, ha="center", va="center", color=color, fontsize="small")
     if rows is not None:
         axes.set_yticks(range(len(rows)), list(rows))
