@@ -1,11 +1,13 @@
 """Runs the official node cases of ONNX (`onnx.backend.test`) through the importer, beside other runtimes.
 
     python benchmarks/onnx_suite.py [--backend llvm] [--peers] [--show] [--write] [--sample N] [PATTERN ...]
+    python benchmarks/onnx_suite.py --conversions
 
 Each case is `passed`, `refused` (an error of ocannl, or of the peer), `wrong` (other values than expected), or
 `crashed` (any other error). The tolerances are those of ONNX. `--sample N` runs every case whose position modulo N is
-the day's; `--peers` also runs ONNX Runtime and tinygrad, and `--write` replaces the table of `docs/onnx.md` by the
-results of this run, with the versions of all systems. Where clang is missing, tinygrad runs with `DEV=PYTHON` in the
+the day's; `--conversions` runs the models that PyTorch exported, and those of sequences and strings, instead; `--peers`
+also runs ONNX Runtime and tinygrad, and `--write` replaces the table of `docs/onnx.md` by the results of this run, with
+the versions of all systems. Where clang is missing, tinygrad runs with `DEV=PYTHON` in the
 environment.
 """
 
@@ -37,6 +39,7 @@ RANDOM = ("bernoulli",)  # cases whose expected outputs are random numbers of an
 PAGE = Path(__file__).parents[1] / "docs" / "onnx.md"
 HEADER = "| system | passed | refused | wrong | random numbers |\n|---|---|---|---|---|\n"
 
+CONVERSIONS = ("pytorch-converted", "pytorch-operator", "simple")
 Run = Callable[[onnx.ModelProto, Sequence[Any]], Sequence[Any]]
 
 
@@ -45,6 +48,11 @@ def node_cases() -> list[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return sorted(load_model_tests(kind="node"), key=lambda case: case.name)
+
+
+def conversions() -> list[Any]:
+    """Models that PyTorch exported, of version 6 of the operators, and models of sequences and strings."""
+    return sorted((case for kind in CONVERSIONS for case in load_model_tests(kind=kind)), key=lambda case: case.name)
 
 
 def data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
@@ -160,11 +168,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("patterns", nargs="*", default=["*"])
     parser.add_argument("--backend", default="llvm")
     parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--conversions", action="store_true", help="run the models of other kinds in place of nodes")
     parser.add_argument("--show", action="store_true", help="print the reason of each case that did not pass")
     parser.add_argument("--write", action="store_true", help="write the results to the table of docs/onnx.md")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="run every N-th case")
     options = parser.parse_args(arguments)
-    cases = [case for case in node_cases() if any(fnmatch.fnmatch(case.name, f"*{p}*") for p in options.patterns)]
+    if options.conversions and options.write:
+        parser.error("the table has the results of node cases, without --conversions")
+    cases = conversions() if options.conversions else node_cases()
+    cases = [case for case in cases if any(fnmatch.fnmatch(case.name, f"*{p}*") for p in options.patterns)]
     systems: dict[str, tuple[Run, tuple[type[BaseException], ...]]] = {options.backend: (run_ocannl, (oc.OcannlError,))}
     if options.peers:
         systems |= {"onnxruntime": (run_onnxruntime, (Exception,)), "tinygrad": (run_tinygrad, (Exception,))}

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ocannl as oc
+
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 from onnx_nodes import check_node  # noqa: E402
@@ -113,3 +115,47 @@ def test_quantized_lstm(direction: str) -> None:
     inputs = [normal(6, 1, 4), *weights, normal(count, 24), None, None, None, None, *scales]
     constants = (1, 2, 3, 8, 9, 10, 11)
     check("DynamicQuantizeLSTM", inputs, constants=constants, outputs=3, hidden_size=3, direction=direction, atol=1e-4)
+
+
+def quantized_lstm(x: Any, inputs: Any, hidden: Any, bias: Any, scale: float) -> Any:
+    """The definition in NumPy, with exact sums of integers."""
+
+    def product(values: Any, weights: Any) -> Any:
+        low, high = min(values.min(), 0), max(values.max(), 0)
+        step = np.float32(high - low) / np.float32(255) or np.float32(1)
+        zero = np.rint(-low / step)
+        codes = np.clip(np.rint(values / step) + zero, 0, 255) - zero
+        return (codes.astype("int64") @ weights.astype("int64")) * float(step) * scale
+
+    def sigmoid(v: Any) -> Any:
+        return 1 / (1 + np.exp(-v))
+
+    width = len(hidden)
+    states, cells, outputs = np.zeros((x.shape[1], width)), np.zeros((x.shape[1], width)), []
+    for row in product(x, inputs):
+        gates = row + product(states.astype("float32"), hidden) + bias[: 4 * width] + bias[4 * width :]
+        entry, exit, forget, candidate = np.split(gates, 4, 1)
+        cells = sigmoid(forget) * cells + sigmoid(entry) * np.tanh(candidate)
+        states = sigmoid(exit) * np.tanh(cells)
+        outputs.append(states)
+    return np.stack(outputs)[:, None]
+
+
+def test_quantized_lstm_with_weights_of_eight_bits() -> None:
+    width, scale, model = 16, float(np.float32(0.002)), onnx.helper
+    weights = {"w": codes(1, 8, 4 * width, dtype="int8"), "r": codes(1, width, 4 * width, dtype="int8")}
+    x, bias = normal(9, 2, 8), normal(1, 8 * width)
+    scales = {"ws": np.array([scale], "float32"), "wz": np.zeros(1, "int8")}
+    arrays = {**weights, "b": bias, **scales}
+    names = ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "ws", "wz"]
+    node = model.make_node("DynamicQuantizeLSTM", names, ["y"], domain=DOMAIN, hidden_size=width)
+    graph = model.make_graph(
+        [node],
+        "lstm",
+        [model.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)],
+        [model.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    proto = model.make_model(graph, opset_imports=[model.make_opsetid("", 17), model.make_opsetid(DOMAIN, 1)])
+    actual = oc.onnx.load(proto).compile(oc.Context("numpy"))(x)
+    np.testing.assert_allclose(actual, quantized_lstm(x, weights["w"][0], weights["r"][0], bias[0], scale), atol=2e-6)

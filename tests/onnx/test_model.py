@@ -228,9 +228,28 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path):
 
 
 def test_old_operator_sets_are_refused():
-    proto = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, [2])], ["y"], opset=6)
-    with pytest.raises(oc.Unsupported, match="version 6 of the operators"):
+    proto = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, [2])], ["y"], opset=5)
+    with pytest.raises(oc.Unsupported, match="version 5 of the operators"):
         oc.onnx.load(proto)
+
+
+@pytest.mark.parametrize("operator", ["Add", "Div", "Mul", "Pow", "PRelu"])
+def test_second_operands_before_version_7_start_at_an_axis(operator):
+    x, y = np.arange(1, 25, dtype="float32").reshape(2, 3, 4), np.array([1, 2, 3], "float32")
+    attributes = {} if operator == "PRelu" else {"broadcast": 1, "axis": 1}
+    node = helper.make_node(operator, ["x", "y"], ["z"], **attributes)
+    inputs = [("x", TensorProto.FLOAT, x.shape), ("y", TensorProto.FLOAT, y.shape)]
+    function = oc.onnx.load(model_of([node], inputs, ["z"], opset=6)).compile(oc.Context("numpy"))
+    functions = {"Add": np.add, "Div": np.divide, "Mul": np.multiply, "Pow": np.power}
+    functions["PRelu"] = lambda x, slope: np.where(x < 0, slope * x, x)
+    x -= 9 if operator == "PRelu" else 0
+    np.testing.assert_allclose(function(x, y), functions[operator](x, y[:, None]), rtol=1e-6)
+
+
+def test_masks_that_nothing_reads_are_dropped():
+    nodes = [helper.make_node("Dropout", ["x"], ["y", "mask"])]
+    proto = model_of(nodes, [("x", TensorProto.FLOAT, [2])], ["y"], opset=7)
+    assert oc.onnx.load(proto).compile(oc.Context("numpy"))(np.ones(2, "float32")).tolist() == [1, 1]
 
 
 def test_inputs_are_checked():

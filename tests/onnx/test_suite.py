@@ -50,3 +50,26 @@ def test_node_cases(part: int) -> None:
     failed = {name: result for name, result in results.items() if result[0] != "passed"}
     assert not {name: result for name, result in failed.items() if name not in REFUSED}
     assert not [name for name in results if name in REFUSED and name not in failed], "remove these from refused.txt"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_conversions_of_pytorch() -> None:
+    """A third of the models that PyTorch exported, of version 6 of the operators."""
+    with oc.use_backend("numpy"), np.errstate(all="ignore"):
+        sample = [case for case in suite().conversions() if "gradient_of" not in case.name][::3]
+        results = {case.name: suite().judged(case, suite().run_ocannl, (oc.OcannlError,)) for case in sample}
+    assert len(results) > 40
+    assert not {name: result for name, result in results.items() if result != ("passed", "")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["squeezenet", "inception_v1"])
+def test_networks_with_constant_weights(name: str) -> None:
+    onnx = pytest.importorskip("onnx")
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    expected = onnx.load_tensor(folder / f"light_{name}_output_0.pb")
+    model = onnx.load(folder / f"light_{name}.onnx")
+    (x,) = {value.name for value in model.graph.input} - {array.name for array in model.graph.initializer}
+    cells = np.arange(3 * 224 * 224, dtype="float32").reshape(1, 3, 224, 224) / (3 * 224 * 224)
+    (actual,) = oc.onnx.load(model).compile(oc.Context("llvm")).run({x: cells})
+    np.testing.assert_allclose(actual, onnx.numpy_helper.to_array(expected), rtol=1e-5)

@@ -19,6 +19,7 @@ from ocannl_onnx.graph import Model, OnnxGraph, ValueDeclaration
 from ocannl_onnx.importer import GraphImporter, ImportScope
 from ocannl_onnx.missing_operators import missing_operators
 from ocannl_onnx.model_file import read_model
+from ocannl_onnx.unread_masks import drop_unread_masks
 from ocannl_onnx.values import Array, Initializer, StaticArray, Value, as_tensor, check_type, label
 from ocannl_onnx.weights import FLOATS, lift_weights
 
@@ -50,7 +51,7 @@ def load(
     if missing:
         lines = "\n".join(f"  {operator}" for operator in missing)
         raise UnsupportedModel(f"the model uses operators that are not supported:\n{lines}", missing)
-    return ImportedModel(replace(model, graph=lift_weights(model.graph)), sizes or {}, trainable)
+    return ImportedModel(replace(model, graph=drop_unread_masks(lift_weights(model.graph))), sizes or {}, trainable)
 
 
 def outputs_of_file(path: str | os.PathLike[str], sizes: Mapping[str, int]) -> list[oc.Tensor]:

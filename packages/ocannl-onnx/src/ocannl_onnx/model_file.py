@@ -12,7 +12,7 @@ from ocannl_onnx.errors import ModelError, UnsupportedModel
 from ocannl_onnx.graph import Model, domain_of, model_from_proto
 
 MAX_BYTES = 2**31 - 1  # the limit of protobuf; larger models keep their weights in external data
-OLDEST_OPSET = 7
+OLDEST_OPSET = 6
 NEWEST_OPSET = int(onnx.defs.onnx_opset_version())
 MAX_DEPTH = 32  # of subgraphs in subgraphs
 

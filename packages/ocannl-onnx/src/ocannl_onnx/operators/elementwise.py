@@ -11,6 +11,7 @@ import numpy as np
 import ocannl as oc
 from ocannl_onnx.call import NodeCall
 from ocannl_onnx.element_types import element_name, element_type_of, element_type_of_array, precision_of
+from ocannl_onnx.layout import reshaped
 from ocannl_onnx.registry import operator
 
 LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
@@ -120,7 +121,20 @@ def _unary(function: Callable[[oc.Tensor], oc.Tensor]) -> Callable[[NodeCall], o
 
 
 def _binary(function: Callable[[oc.Tensor, oc.Tensor], oc.Tensor]) -> Callable[[NodeCall], oc.Tensor]:
-    return lambda call: function(call.tensor(0), call.tensor(1))
+    return lambda call: function(call.tensor(0), second_operand(call))
+
+
+def second_operand(call: NodeCall) -> oc.Tensor:
+    """The second operand of a binary operator. Before version 7 its axes are some of the first operand from the axis
+    that an attribute names, or from the channels for the slopes of PRelu."""
+    x, y = call.tensor(0), call.tensor(1)
+    slopes = 1 if call.node.operator == "PRelu" and y.dims != (1,) else None
+    axis = call.attribute("axis", slopes) if call.version < 7 else None
+    if axis is None:
+        return y
+    following = len(x.dims) - call.position(axis, len(x.dims)) - len(y.dims)
+    call.require(following >= 0, f"the axes {y.dims} of the second operand at axis {axis} of {x.dims}")
+    return reshaped(y, (*y.dims, *[1] * following))
 
 
 def _variadic(function: Callable[[oc.Tensor, oc.Tensor], oc.Tensor]) -> Callable[[NodeCall], oc.Tensor]:
@@ -147,7 +161,7 @@ def is_integer(x: oc.Tensor) -> bool:
 
 @operator("Div", spelling="x / y; of integers the quotient rounded towards zero")
 def div(call: NodeCall) -> oc.Tensor:
-    x, y = call.tensor(0), call.tensor(1)
+    x, y = call.tensor(0), second_operand(call)
     if not is_integer(x):
         return x / y
     if str(x.dtype) == "uint64":
@@ -204,8 +218,8 @@ def pow_(call: NodeCall) -> oc.Tensor:
     if exponent is not None and exponent.ndim == 0 and float(exponent) in (0.5, 1.0, 2.0, 3.0) and not is_integer(x):
         return oc.pow(x, float(exponent))
     if is_integer(x):
-        return _integer_power(x, call.tensor(1))
-    return oc.cast(oc.pow(x, oc.cast(call.tensor(1), x.dtype)), x.dtype)
+        return _integer_power(x, second_operand(call))
+    return oc.cast(oc.pow(x, oc.cast(second_operand(call), x.dtype)), x.dtype)
 
 
 def _integer_power(x: oc.Tensor, exponent: oc.Tensor) -> oc.Tensor:
