@@ -269,6 +269,9 @@ def test_files_of_the_same_name(tmp_path: Path) -> None:
 
 
 def test_command(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    from ocannl_explorer.command import command
+
     (tmp_path / "script.py").write_text(
         "import ocannl as oc\n"
         "def make():\n"
@@ -282,20 +285,18 @@ def test_command(tmp_path: Path) -> None:
         "    y = (oc.tensor([1.0, 2.0], label='x') * oc.symbol('n', 1, 3)).with_label('y')\n"
         "    return oc.Context('numpy').compile(y.forward)\n"
     )
-    command = [Path(sys.executable).with_name("ocannl"), "explore"]
-    result = subprocess.run(
-        [*command, "script.py:make", "--profile", "2"], cwd=tmp_path, capture_output=True, text=True
-    )
+    arguments = [Path(sys.executable).with_name("ocannl"), "explore", "script.py:make", "--profile", "2"]
+    result = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert re.fullmatch(r"double\.html  \d+ bytes\n", result.stdout)
     assert data_of(tmp_path / "double.html")["profile"]["calls"] == 2
-    for arguments, problem in {
-        ("script.py:number",): "ArgumentError: script.py:number must return a routine",
-        ("script.py:scaled",): "ArgumentError: script.py:scaled is called without arguments: missing a required arg",
-        ("script.py:multiple", "--profile", "2"): "call it in the script, or write routine.profile(2, n=1) in Python",
+    for name, problem in {
+        "number": "must return a routine",
+        "scaled": "script.py:scaled is called without arguments: missing a required arg",
+        "multiple": r"call it in the script, or write routine.profile\(2, n=1\) in Python",
     }.items():
-        result = subprocess.run([*command, *arguments], cwd=tmp_path, capture_output=True, text=True)
-        assert result.returncode != 0 and problem in result.stderr
+        with pytest.raises(oc.ArgumentError, match=problem):
+            command(f"{tmp_path / 'script.py'}:{name}", calls=2)
 
 
 CHECKS = """\

@@ -8,15 +8,16 @@ from pathlib import Path
 PACKAGES = ("axe_playwright_python", "axe_core_python", "axe_selenium_python")
 
 VIOLATIONS = """
-const ruleResults = async (document) => {
-  const { violations, passes } = await document.defaultView.axe.run(document, { resultTypes: ["violations"] });
+const ruleResults = async (document, rules) => {
+  const options = { resultTypes: ["violations"], ...(rules && { runOnly: rules }) };
+  const { violations, passes } = await document.defaultView.axe.run(document, options);
   const named = ({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => node.target).join(", ")}`;
   return { violations: violations.map(named), passes: passes.length };
 };
-const violations = async (document) => (await ruleResults(document)).violations;
+const violations = async (document, rules) => (await ruleResults(document, rules)).violations;
 """
-"""JavaScript that defines `violations(document)`, which names the violated rules with some of their elements, and
-`ruleResults(document)`, which also counts the rules that elements pass."""
+"""JavaScript that defines `violations(document, rules)`, which names the violated rules with some of their elements,
+and `ruleResults(document, rules)`, which also counts the rules that elements pass; without `rules`, all are checked."""
 
 FEWER_LINES = """
 for (const list of document.querySelectorAll(".lines")) {
