@@ -121,3 +121,31 @@ def test_refusals():
     model = node_model("QuantizeLinear", [x, np.ones(2, np.float32)], opset=21, axis=1)
     with pytest.raises(UnsupportedModel, match="parameters"):
         by_ocannl(model, {"x0": x, "x1": np.ones(2, np.float32)})
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint2"])
+@pytest.mark.parametrize("block", [0, 4])
+def test_weights_of_few_bits(dtype, block):
+    """Initializers of packed integers, with a scale and a zero point of each column, or of blocks of a column."""
+    rng = np.random.default_rng(block)
+    bits, low = int(dtype[-1]), 0 if dtype.startswith("u") else -(1 << (int(dtype[-1]) - 1))
+    kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(getattr(TensorProto, dtype.upper())))
+    rows = 8 // block if block else 1
+    codes, zeros = (rng.integers(low, low + (1 << bits), size=(n, 6)).astype(kind) for n in (8, rows))
+    scale = scales(rng, rows, 6)
+    inputs = [codes, *((scale, zeros) if block else (scale[0], zeros[0]))]
+    attributes = {"axis": 0, "block_size": block} if block else {"axis": 1}
+    model = node_model("DequantizeLinear", inputs, opset=25, constants=(0, 2), **attributes)
+    (actual,) = by_ocannl(model, {"x1": inputs[1]})
+    repeats = block or 8
+    expected = (codes.astype("float32") - np.repeat(zeros.astype("float32"), repeats, 0)) * np.repeat(scale, repeats, 0)
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_results_of_four_bits_are_refused():
+    zero = np.zeros((), onnx.helper.tensor_dtype_to_np_dtype(TensorProto.INT4))
+    inputs = [np.ones(3, np.float32), np.array(0.1, np.float32), zero]
+    with pytest.raises(UnsupportedModel, match="int4"):
+        by_ocannl(node_model("QuantizeLinear", inputs, opset=21, constants=(1, 2)), {"x0": inputs[0]})
+    with pytest.raises(UnsupportedModel, match="int4"):
+        by_ocannl(node_model("CastLike", [inputs[0], zero], opset=21, constants=(1,)), {"x0": inputs[0]})

@@ -11,7 +11,7 @@ import ocannl as oc
 from ocannl_onnx.element_types import element_type_of_array, precision_of
 from ocannl_onnx.errors import UnsupportedModel
 from ocannl_onnx.graph import Node, OnnxGraph
-from ocannl_onnx.values import Array, Initializer, StaticArray, Value, as_tensor, shape_of, static_array
+from ocannl_onnx.values import Array, Initializer, StaticArray, Value, as_tensor, check_type, shape_of, static_array
 
 _REQUIRED: Any = object()
 
@@ -75,8 +75,9 @@ class NodeCall:
         array = static_array(self.value(position))
         if array is None:
             return self.tensor(position).dtype
-        precision = precision_of(element_type_of_array(array))
-        return precision if precision is not None else self.tensor(position).dtype
+        element_type = element_type_of_array(array)
+        check_type(element_type, self.node.inputs[position])
+        return precision_of(element_type)
 
     def static(self, position: int) -> Array | None:
         """The values of an input that is known while importing, or None."""

@@ -18,6 +18,9 @@ from ocannl_onnx.element_types import PRECISIONS, element_name, element_type_of_
 from ocannl_onnx.errors import UnsupportedModel
 
 Array = np.ndarray[Any, Any]
+WIDENED = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8"}
+"""Types of tensors that hold constants of 2 and 4 bits."""
+
 MAX_CELLS = 2**26  # of an array that is computed while importing
 
 
@@ -32,8 +35,9 @@ class StaticArray:
     @property
     def tensor(self) -> oc.Tensor:
         if self._tensor is None:
-            check_type(element_type_of_array(self.array), self.name)
-            self._tensor = oc.tensor(np.ascontiguousarray(self.array).reshape(self.array.shape), label=label(self.name))
+            array = self.array.astype(WIDENED.get(str(self.array.dtype), self.array.dtype), copy=False)
+            check_type(element_type_of_array(array), self.name)
+            self._tensor = oc.tensor(np.ascontiguousarray(array).reshape(array.shape), label=label(self.name))
         return self._tensor
 
 

@@ -21,7 +21,8 @@ from ocannl_onnx.operators.windows import convolved, with_bias
 from ocannl_onnx.registry import operator
 from ocannl_onnx.values import Value
 
-NARROW = ("types of 2 and 4 bits, float4, float6 and float8 without infinities",)
+FLOATS = "float4, float6 and float8 without infinities"
+NARROW = (f"types of 2 and 4 bits, {FLOATS}",)
 
 
 def saturated(x: oc.Tensor, dtype: Any) -> oc.Tensor:
@@ -75,7 +76,8 @@ def quantize_linear(call: NodeCall) -> Value:
     return quantized(ratio, _parameter(call, 2) if call.has(2) else None, dtype)
 
 
-@operator("DequantizeLinear", spelling="(x - zero_point) * scale", restrictions=NARROW)
+@operator("DequantizeLinear", spelling="(x - zero_point) * scale",
+          restrictions=(f"types of 2 and 4 bits other than of constants, {FLOATS}",))  # fmt: skip
 def dequantize_linear(call: NodeCall) -> Value:
     x, scale = oc.cast(call.tensor(0), oc.float32), _parameter(call, 1)
     if call.has(2):
