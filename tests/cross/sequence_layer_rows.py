@@ -263,7 +263,7 @@ ROWS = (
         lambda s: Experts(s[-1], 4, 6, 2)),
     row("experts with room for some", lambda: nn.experts(count=4, inner=6, capacity_factor=0.7),
         lambda s: Experts(s[-1], 4, 6, 2, lambda cells: ceil(0.7 * 2 * cells / 4))),
-    row("experts with a balanced router", lambda: balanced(layer=nn.experts(count=4, inner=6, return_scores=True)),
+    row("load_balancing_loss", lambda: balanced(layer=nn.experts(count=4, inner=6, return_scores=True)),
         lambda s: BalancedExperts(s[-1], 4, 6, 2)),
     row("encoder_layer", lambda: nn.encoder_layer(heads=2, inner=12), lambda s: Unpacked(encoder_layer(s))),
     row("encoder_layer, pre-norm", lambda: nn.encoder_layer(heads=2, inner=12, pre_norm=True, activation=oc.gelu),

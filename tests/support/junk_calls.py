@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 import ocannl as oc
-from ocannl import train
+from ocannl import nn, train
 
 MAX_CELLS = 10_000  # of a result whose values are computed
-NAMESPACES = {"fft": oc.fft, "linalg": oc.linalg}
+NAMESPACES = {"oc.fft": oc.fft, "oc.linalg": oc.linalg, "nn": nn}
 NOT_CALLED = {"reset_ids", "declare", "ops", "testing", "train"}
 BINARY = [
     *("add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "matmul", "and_", "or_", "xor", "lshift", "rshift"),
@@ -160,7 +160,7 @@ def callables(objects: dict[str, object]) -> list[tuple[str, Callable[..., Any]]
             public.append((f"oc.{name}", value))
     public += [(f"train.{name}", getattr(train, name)) for name in train.__all__ if name != "Fitted"]
     for title, namespace in NAMESPACES.items():
-        public += [(f"oc.{title}.{name}", getattr(namespace, name)) for name in namespace.__all__]
+        public += [(f"{title}.{name}", getattr(namespace, name)) for name in namespace.__all__]
     for title, subject in objects.items():
         public += [(f"{title}.{name}", method) for name, method in _methods(subject)]
         if callable(subject):

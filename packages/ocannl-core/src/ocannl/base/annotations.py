@@ -28,6 +28,8 @@ def fits(value: object, kind: Any) -> bool:
         return any(fits(value, member) for member in members)
     if origin is tuple and Ellipsis not in members:
         return isinstance(value, tuple | list) and len(value) == len(members) and all(map(fits, value, members))
+    if origin in LISTS and isinstance(value, str | bytes | bytearray) and members[0] is not str:
+        return False
     if origin in LISTS and isinstance(value, list | tuple) and not all(fits(item, members[0]) for item in value):
         return False
     kind = origin or kind

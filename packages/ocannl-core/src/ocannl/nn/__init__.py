@@ -1,5 +1,6 @@
 """Layers and networks: functions declared with `oc.op`."""
 
+from inspect import isfunction as _isfunction
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
@@ -25,6 +26,7 @@ from ocannl.nn.decoding import Decoder
 from ocannl.nn.dropout import dropout
 from ocannl.nn.embedding import embedding
 from ocannl.nn.experts import experts, load_balancing_loss
+from ocannl.nn.layer import checked_function as _checked_function
 from ocannl.nn.linear import linear, mlp
 from ocannl.nn.masks import causal_mask, padding_mask, window_mask
 from ocannl.nn.models.bert import bert, bert_layout
@@ -117,6 +119,8 @@ __all__ = [
     "vit",
     "window_mask",
 ]
+
+globals().update({name: _checked_function(globals()[name]) for name in __all__ if _isfunction(globals()[name])})
 
 if not TYPE_CHECKING:
 

@@ -8,7 +8,8 @@ from ocannl.lang.api import Tensor
 from ocannl.nn.cache import CacheView
 from ocannl.nn.layer import layer
 from ocannl.nn.masks import causal_mask, window_mask
-from ocannl.nn.positions import alibi, check_sequence, positions_of, rotary
+from ocannl.nn.operand_axes import check_sequence
+from ocannl.nn.positions import alibi, positions_of, rotary
 
 
 @layer

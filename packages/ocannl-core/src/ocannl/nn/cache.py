@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ocannl.base.traceback_filtering import public_class
 from ocannl.lang import api as oc
 from ocannl.lang.api import Symbol, Tensor
 from ocannl.lang.blocks import Block
@@ -42,6 +43,7 @@ class _Storage(Block):
     is_shared = True
 
 
+@public_class()
 @dataclass
 class KeyValueCache:
     """The keys and values of up to `length` positions of each layer of attention, and those of the memory of each layer

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+from ocannl.base.user_functions import call_problem
+from ocannl.infer.terms import MAX_AXES
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -16,6 +19,9 @@ class Limit:
     holds: Callable[[Any], bool]
 
 
+MAX_LAYERS = 10_000  # of a stack, each of which is built
+MAX_HEADS = 65_536
+
 POSITIVE = Limit("positive", lambda n: n >= 1)
 NOT_NEGATIVE = Limit("not negative", lambda n: n >= 0)
 PROBABILITY = Limit("a probability below 1", lambda p: 0 <= p < 1)
@@ -24,13 +30,15 @@ SHARE = Limit("a number from 0 to 1", lambda p: 0 <= p <= 1)
 LIMITS: Mapping[str, Limit] = {
     **dict.fromkeys(
         (
-            "axes", "channels", "classes", "count", "dilation", "groups", "heads", "inner", "kv_heads", "latent",
-            "layers", "length", "multiplier", "patch", "segment_count", "size", "stride", "top_k", "vocabulary",
-            "width", "widths", "window",
+            "channels", "classes", "count", "dilation", "groups", "inner", "latent", "length", "multiplier", "patch",
+            "segment_count", "size", "stride", "top_k", "vocabulary", "width", "widths", "window",
         ),
         POSITIVE,
     ),
-    "capacity_factor": Limit("above 0", lambda factor: factor > 0),
+    "axes": Limit(f"from 1 to {MAX_AXES}", lambda n: 1 <= n <= MAX_AXES),
+    **dict.fromkeys(("heads", "kv_heads"), Limit(f"from 1 to {MAX_HEADS:,}", lambda n: 1 <= n <= MAX_HEADS)),
+    "layers": Limit(f"from 1 to {MAX_LAYERS:,}", lambda n: 1 <= n <= MAX_LAYERS),
+    **dict.fromkeys(("base", "rotary_base", "capacity_factor"), Limit("above 0", lambda n: n > 0)),
     "eps": NOT_NEGATIVE,
     "output_padding": NOT_NEGATIVE,
     "padding": NOT_NEGATIVE,
@@ -39,6 +47,9 @@ LIMITS: Mapping[str, Limit] = {
     "momentum": SHARE,
 }  # fmt: skip
 """The limits of settings by name, for all layers. Numbers in lists have the limit of the list."""
+
+OF_ONE_TENSOR = frozenset({"activation", "function", "shortcut"})
+"""Settings that are functions of a tensor."""
 
 DIVISORS = (("heads", "width"), ("kv_heads", "heads"), ("groups", "channels"))
 """Pairs of settings, the first of which divides the second."""
@@ -50,6 +61,8 @@ BOUNDS = (("top_k", "count"),)
 def setting_problem(settings: Mapping[str, object]) -> str:
     """The first setting that is out of its limits, or does not fit another one, with its value; or an empty text."""
     for name, value in settings.items():
+        if name in OF_ONE_TENSOR and callable(value) and (problem := call_problem(value, (None,))):
+            return f"`{name}` is a function of a tensor, not {value!r}: {problem}"
         limit = LIMITS.get(name)
         if limit is None:
             continue

@@ -5,10 +5,12 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import Any
 
+from ocannl.base.errors import ArgumentError
 from ocannl.lang import api as oc
 from ocannl.lang.api import Tensor
 from ocannl.lang.dtypes import int32
 from ocannl.nn.layer import layer
+from ocannl.nn.operand_axes import feature_count
 
 
 @layer
@@ -33,7 +35,7 @@ def experts(
     router = oc.param(first, o=[count])
     gate = oc.param(first, o=[count, inner])
     up = oc.param(first, o=[count, inner])
-    down = oc.param(first, o=[count, x.dims[-1]], i=[inner])
+    down = oc.param(first, o=[count, feature_count(x, "experts")], i=[inner])
     scores = router @ x
     best_scores, best = oc.topk(scores, top_k)
     if capacity_factor is not None:
@@ -59,9 +61,12 @@ def load_balancing_loss(scores: Tensor, *, top_k: int = 2) -> Tensor:
     choices and at most `count`, and is added to the loss of the task with a weight of about 0.01.
 
     Shapes: scores of the router, `...|count => 0`, as by `nn.experts(return_scores=True)`.
+    Raises: ArgumentError if `top_k` exceeds the number of experts; ShapeError unless scores have one output axis.
     Source: Fedus et al. 2022 (Switch Transformers); Jiang et al. 2024 (Mixtral).
     """
-    count = scores.dims[-1]
+    count = feature_count(scores, "load_balancing_loss")
+    if top_k > count:
+        raise ArgumentError(f"nn.load_balancing_loss: `top_k` is {top_k}, and the router chooses among {count}")
     _, best = oc.topk(scores, top_k)
     shares = _is_chosen(best, count).astype(scores.dtype).mean("...|e => e")
     return count * (shares * oc.softmax(scores).mean("...|e => e")).sum()

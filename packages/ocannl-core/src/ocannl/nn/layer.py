@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, Protocol, TypeVar, overload
 
 from ocannl.base.errors import ArgumentError
@@ -38,6 +40,24 @@ def layer(function: Callable[..., T] | None = None, *, check: Check | None = Non
     if function is None:
         return lambda function: LayerFunction(checked(function), check)
     return LayerFunction(checked(function), check)
+
+
+def checked_function(function: Callable[..., T]) -> Callable[..., T]:
+    """Decorator of public functions that are no layers: compares arguments with annotations, and settings with their
+    limits.
+
+    Raises: ArgumentError.
+    """
+    signature, title = inspect.signature(function), title_of(function)
+
+    @wraps(function)
+    def call(*args: Any, **settings: Any) -> T:
+        bound = signature.bind(*args, **settings)
+        if problem := setting_problem(bound.arguments):
+            raise ArgumentError(f"{title}: {problem}")
+        return function(*args, **settings)
+
+    return checked(call)
 
 
 class LayerFunction(BlockFunction):

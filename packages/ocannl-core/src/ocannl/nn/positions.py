@@ -6,26 +6,17 @@ import math
 
 import numpy as np
 
-from ocannl.base.errors import ArgumentError, ShapeError
-from ocannl.infer.explain import table
+from ocannl.base.errors import ArgumentError
 from ocannl.lang import api as oc
 from ocannl.lang.api import Tensor
-from ocannl.lang.ops.indexed_rows import BATCH, OUTPUT, axis_count
 from ocannl.nn.layer import layer
+from ocannl.nn.operand_axes import HEADS, check_sequence, feature_count, position_count
 
-
-def check_sequence(x: Tensor, title: str) -> None:
-    """Raises: ShapeError unless `x`, as far as inferred, has a batch axis, the positions, and an output axis."""
-    if axis_count(x, BATCH) != 0 and axis_count(x, OUTPUT) in (None, 1):
-        return
-    problem = f"nn.{title} takes `..b.., t|c`: positions along the last batch axis, features along the output axis"
-    fix = f"give `{x.label}` batch axes: batch_axes=2 of an array of sequences, or batch=[n, t] and output=[c]"
-    raise ShapeError("\n".join([problem, *table([x.handle], fix)]))
-
+MAX_FEATURES = 2**24  # whose rates are constants of the program
 
 def positions_of(x: Tensor) -> Tensor:
     """0, 1, ... along the last batch axis of `x`: integers of the shape `t|`."""
-    return oc.einsum("t => t|", oc.iota(x.dims[len(x.shape.batch) - 1]))
+    return oc.einsum("t => t|", oc.iota(position_count(x, "positions_of")))
 
 
 def sinusoids(positions: Tensor, *, width: int, base: float = 10000.0) -> Tensor:
@@ -47,7 +38,8 @@ def position_embedding(x: Tensor, positions: Tensor | None = None, *, count: int
     Shapes: `..b.., t|c => ..b.., t|c`; positions are `t|` or `..b.., t|`, and `table` is `count, c`.
     Init:   `table` by `init`, `oc.normal(std=0.02)` by default.
     """
-    table = oc.param(oc.normal(std=0.02) if init is None else init, o=[count, x.dims[-1]])
+    check_sequence(x, "position_embedding")
+    table = oc.param(oc.normal(std=0.02) if init is None else init, o=[count, feature_count(x, "position_embedding")])
     return x + table.take(positions_of(x) if positions is None else positions)
 
 
@@ -62,9 +54,8 @@ def rotary(x: Tensor, positions: Tensor | None = None, *, base: float = 10000.0,
     Raises: ArgumentError for an odd `d`.
     Source: Su, Lu, Pan, Murtadha, Wen, Liu 2021.
     """
-    angles = oc.einsum(
-        "...|i => ...|0, i", _angles(positions_of(x) if positions is None else positions, x.dims[-1], base)
-    )
+    size = feature_count(x, "rotary", HEADS)
+    angles = oc.einsum("...|i => ...|0, i", _angles(positions_of(x) if positions is None else positions, size, base))
     sin, cos = oc.sin(angles), oc.cos(angles)
     pair = "(i p)" if interleaved else "(p i)"
     pairs = oc.einsum(f"...|h, {pair} => ...|p, h, i", x, p=2)
@@ -75,8 +66,9 @@ def rotary(x: Tensor, positions: Tensor | None = None, *, base: float = 10000.0,
 
 def _angles(positions: Tensor, width: int, base: float) -> Tensor:
     """The angles of `width / 2` pairs: `...| => ...|width / 2`."""
-    if width % 2:
-        raise ArgumentError(f"positions rotate pairs of features: their number is even, not {width}")
+    if width % 2 or width > MAX_FEATURES:
+        limit = "even" if width % 2 else f"at most {MAX_FEATURES:,}"
+        raise ArgumentError(f"positions rotate pairs of features: their number is {limit}, not {width}")
     rates = oc.tensor((base ** (-2.0 * np.arange(width // 2) / width)).tolist(), label="rates")
     return positions * rates
 

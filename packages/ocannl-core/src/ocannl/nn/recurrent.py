@@ -11,7 +11,7 @@ from ocannl.base.errors import ArgumentError
 from ocannl.lang import api as oc
 from ocannl.lang.api import Block, Tensor
 from ocannl.nn.layer import layer
-from ocannl.nn.positions import check_sequence
+from ocannl.nn.operand_axes import check_sequence
 
 State = Any
 """A tensor, or a tuple of tensors, of the shape `..b..|width`."""

@@ -11,6 +11,7 @@ from ocannl.nn.cache import CacheView
 from ocannl.nn.layer import layer
 from ocannl.nn.linear import linear
 from ocannl.nn.norms import layer_norm
+from ocannl.nn.operand_axes import feature_count
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -32,7 +33,7 @@ def feed_forward(
     """
     h = activation(linear(x, width=inner, bias=bias, init=init, label="inner"))
     h = oc.dropout(h, rate) if rate else h
-    return linear(h, width=x.dims[-1], bias=bias, init=init, label="outer")
+    return linear(h, width=feature_count(x, "feed_forward"), bias=bias, init=init, label="outer")
 
 
 @layer
@@ -44,7 +45,7 @@ def swiglu(x: Tensor, *, inner: int, bias: bool = False, init: object = None) ->
     Source: Shazeer 2020.
     """
     gate, up = (linear(x, width=inner, bias=bias, init=init, label=name) for name in ("gate", "up"))
-    return linear(oc.silu(gate) * up, width=x.dims[-1], bias=bias, init=init, label="down")
+    return linear(oc.silu(gate) * up, width=feature_count(x, "swiglu"), bias=bias, init=init, label="down")
 
 
 @layer
