@@ -183,3 +183,19 @@ def test_replay_of_a_defect(ocannl, tmp_path):
     done = subprocess.run([sys.executable, "-c", seeded], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "the compiler pass `simplify` fails on `y_forward`: KeyError: 'seeded'\nproc y_forward\n" in done.stdout
+
+
+def test_lines_of_a_tree() -> None:
+    show = pytest.importorskip("ocannl.cli.show")
+    items = [(0, "total"), (1, "encoder"), (2, "layer"), (3, "w"), (3, "b"), (2, "layer_2"), (3, "w"), (1, "head")]
+    assert show.tree(items) == [
+        "total",
+        "├─ encoder",
+        "│  ├─ layer",
+        "│  │  ├─ w",
+        "│  │  └─ b",
+        "│  └─ layer_2",
+        "│     └─ w",
+        "└─ head",
+    ]
+    assert show.tree([]) == []

@@ -44,10 +44,24 @@ def command(
     if nodes:
         typer.echo(str(outputs[0] if outputs and isinstance(outputs[0], Graph) else graph(*outputs)))
     else:
-        is_tree = sys.stdout.isatty()  # indented; full paths for other programs
         blocks = summary(*outputs).blocks
-        names = ["  " * block.depth + block.name if is_tree else block.path or "total" for block in blocks]
-        table.show(COLUMNS, [(name, *block.cells) for name, block in zip(names, blocks, strict=True)])
+        names = [block.path or "total" for block in blocks]  # for other programs
+        if sys.stdout.isatty():
+            names = tree([(block.depth, block.name) for block in blocks])
+        rows = [(name, *block.cells) for name, block in zip(names, blocks, strict=True)]
+        table.show(COLUMNS, rows, unbroken=COLUMNS[:1])
+
+
+def tree(items: Sequence[tuple[int, str]]) -> list[str]:
+    """Names with the lines of a tree before them; each has its depth, and stands after the item that it is part of."""
+    lines: list[str] = []
+    open_depths: set[int] = set()  # at which another item follows
+    for depth, name in reversed(items):
+        open_depths = {other for other in open_depths if other <= depth}
+        branch = "" if depth == 0 else "├─ " if depth in open_depths else "└─ "
+        lines.append("".join("│  " if n in open_depths else "   " for n in range(1, depth)) + branch + name)
+        open_depths.add(depth)
+    return lines[::-1]
 
 
 def _outputs(model: str, sizes: Sequence[str]) -> Any:
