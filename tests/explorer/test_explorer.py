@@ -23,7 +23,7 @@ from ocannl import train
 from ocannl.ir.assign import Origin
 
 pytest.importorskip("ocannl_explorer")
-from ocannl_explorer.generated_code import line_origins, origins_of_lines
+from ocannl_explorer.generated_code import CodeOrigins, line_origins
 
 BACKENDS = [row.name for row in oc.backends() if row.usable and row.name in ("llvm", "c", "numpy")]
 
@@ -75,11 +75,17 @@ def test_all_columns_lead_to_the_source(backend: str, tmp_path: Path) -> None:
     assert {row["label"] for row in data["tensors"]} >= {"x", "t", "w1", "w2", "loss"}
     (weight,) = [row for row in data["tensors"] if row["label"] == "w1"]
     assert weight["shape"] == "100->64" and "output axis 1 of x is given" in weight["reasons"]
-    linked = {origins[n][3] for group in data["generated"]["sets"] for n in group}
+    source, *machine_code = data["generated"]
+    linked = {origins[n][3] for group in source["sets"] for n in group}
     final = zip(stages[-1]["lines"], stages[-1]["origins"], strict=True)
     assert linked >= {origins[n][3] for line, n in final if " : " not in data["texts"][line]}
     assert linked <= shown
-    assert len(data["generated"]["lines"]) == len(step.source().splitlines())
+    assert len(source["lines"]) == len(step.source().splitlines())
+    assert [text["name"] for text in machine_code] == (["assembly"] if backend in ("llvm", "c") else [])
+    for text in machine_code:
+        assert {origins[n][3] for group in text["sets"] for n in group} == linked
+        assert text["lines"][0] and all(text["lines"][n].endswith(":") for n in text["headings"])
+        assert len(text["lines"]) == len(text["origins"]) > 100
 
 
 def test_statements_lead_to_those_they_are_part_of(tmp_path: Path) -> None:
@@ -195,7 +201,7 @@ def test_routines_with_host_calls(backend: str, tmp_path: Path) -> None:
     routine = ctx.compile(total.forward, name="solve")
     data = data_of(routine.explore(tmp_path / "solve.html", profile=routine.profile(1)))
     (row,) = [row for row in data["profile"]["rows"] if row["name"].startswith("host")]
-    generated = data["generated"]
+    generated = data["generated"][0]
     (called,) = [n for n, line in enumerate(generated["lines"]) if "=: host" in re.sub("<[^>]*>", "", line)]
     assert row["origins"] == generated["sets"][generated["origins"][called]]
     (origin,) = (data["origins"][n] for n in row["origins"])
@@ -229,7 +235,7 @@ def test_kernels_of_triton() -> None:
     step = training_step("numpy")
     proc = step.program.rebuild()
     lines = module.generate_module(proc).source.splitlines()
-    groups = origins_of_lines(lines, [proc], {})
+    groups = CodeOrigins([proc], {}).of_lines(lines)
     heads = [n for n, line in enumerate(lines) if line.startswith("def step_")]
     assert len(heads) > 4 and len({groups[n] for n in heads}) > 2
     for n in heads:
@@ -355,6 +361,13 @@ window.addEventListener("error", (event) => report({ error: event.message }));
     const text = (selector) => [...program.querySelectorAll(selector)].map((line) => line.textContent);
     summary.columns.push([text(".line:not(.removed)"), text(".line:not(.added)")]);
   }
+  summary.texts = [...$("text").options].map((option, n) => {
+    $("text").value = n;
+    $("text").dispatchEvent(new Event("change"));
+    const list = linesOf("generated"), functions = list.querySelectorAll(".heading").length;
+    [...list.querySelectorAll(".line:not(.idle)")].at(-1)?.click();
+    return [option.textContent, list.children.length, functions, marked("source")];
+  });
   summary.overflow = document.documentElement.scrollWidth - window.innerWidth;
   report(summary);
 })();
@@ -385,7 +398,7 @@ def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
     data = data_of(page)
     assert report["lines"] == {
         "source": len(data["files"][0][1]), "tensors": len(data["tensors"]) + report["blocks"],
-        "program": len(data["stages"][-1]["lines"]), "generated": len(data["generated"]["lines"]),
+        "program": len(data["stages"][-1]["lines"]), "generated": len(data["generated"][0]["lines"]),
         "costs": len(data["profile"]["rows"]),
     }  # fmt: skip
     assert len(report["clicks"]) >= 4
@@ -397,6 +410,9 @@ def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
         stages = data["stages"]
         assert after == [data["texts"][line] for line in stages[n]["lines"]]
         assert before == [data["texts"][line] for line in stages[max(0, n - 1)]["lines"]]
+    for text, (name, lines, functions, marked) in zip(data["generated"], report["texts"], strict=True):
+        assert (name, lines) == (text["name"], len(text["lines"])) and marked >= 1
+        assert functions == len(text["headings"])
     assert report["overflow"] <= 0
     lines = report["lines"]["tensors"]
     closed = report["folds"][1]

@@ -53,7 +53,7 @@ SEMANTICS = (
 )
 WORK_PREFIX = "ocannl-c-work-"  # of temporary folders for compiling and loading
 STALE_AFTER_SECONDS = 3600
-FLAGS = (*SEMANTICS, "-O3", "-fPIC", "-shared", "-s", "-w")
+FLAGS = (*SEMANTICS, "-O3", "-fPIC", "-shared", "-g0", "-w")
 
 
 @dataclass(frozen=True, slots=True)

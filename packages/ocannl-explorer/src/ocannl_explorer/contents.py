@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Any
 
 from pygments.lexer import Lexer
 from pygments.lexers import CLexer, LlvmLexer, PythonLexer, TextLexer
 
+from ocannl.backend.api import HasObjectFiles
 from ocannl.ir.assign import Origin
 from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import MemorySpace, Proc
@@ -22,14 +23,18 @@ from ocannl.runtime.profile import Profile
 from ocannl.runtime.program import Program
 from ocannl.runtime.routine import Routine
 from ocannl.runtime.routine_parts import parts_of
-from ocannl_explorer.generated_code import origins_of_lines
+from ocannl_explorer.assembly import functions_of
+from ocannl_explorer.generated_code import CodeOrigins
 from ocannl_explorer.origins import Origins, distinct
 from ocannl_explorer.plans import Search, searches
 from ocannl_explorer.roofline import limits
 from ocannl_explorer.source_files import SourceFiles, highlighted
 
 Json = dict[str, Any]
-LEXERS: dict[str, type[Lexer]] = {".c": CLexer, ".ll": LlvmLexer, ".py": PythonLexer}
+LANGUAGES: dict[str, tuple[str, type[Lexer]]] = {
+    ".c": ("C", CLexer), ".ll": ("LLVM IR", LlvmLexer), ".py": ("Python", PythonLexer),
+}  # fmt: skip
+"""The name and the lexer of the language of generated source, by the suffix of files."""
 
 
 def contents(routine: Routine, profile: Profile | None) -> Json:
@@ -49,7 +54,7 @@ def contents(routine: Routine, profile: Profile | None) -> Json:
         "routine": routine.name,
         "backend": routine.context.backend.name,
         **_stages(programs, origins),
-        "generated": _generated(routine, parts, origins, cache),
+        "generated": list(_generated(routine, parts, origins, cache)),
         "tensors": [_tensor(node, decision, origins) for node, decision in placements.items()],
         "arena": _arena(procs, origins, cache),
         "profile": None if profile is None else _profile(profile, parts, routine, origins, cache),
@@ -120,20 +125,42 @@ def _search(search: Search, origins: Origins) -> Json:
     }  # fmt: skip
 
 
-def _generated(routine: Routine, parts: Sequence[Proc | HostCall], origins: Origins, cache: PrintCache) -> Json:
-    """The generated text: `lines` in HTML, and for each line the set of its `origins`, which index `sets`."""
+def _generated(
+    routine: Routine, parts: Sequence[Proc | HostCall], origins: Origins, cache: PrintCache
+) -> Iterator[Json]:
+    """The generated source, and the machine code if there is any: the `name` of the language, `lines` in HTML or plain
+    text, those that begin a function as `headings`, and for each line the set of its `origins`, which index `sets`."""
+    code = CodeOrigins(parts, cache)
     suffix = getattr(routine.context.backend, "source_suffix", "")
+    language, lexer = LANGUAGES.get(suffix, ("Text", TextLexer))
     lines = routine.source().splitlines()
-    lexer = LEXERS.get(suffix, TextLexer)
-    groups = origins_of_lines(lines, parts, cache)
+    marked = highlighted(lines, lexer(stripnl=False, ensurenl=False))
+    groups = code.of_lines(lines)
+    yield {"name": language, "html": True, "lines": marked, "headings": [], **_sets(groups, origins)}
+    functions = list(functions_of(_object_files(routine)))
+    if not functions:
+        return
+    lines, groups, headings = [], [], []
+    for function, group in zip(functions, code.of_symbols([f.name for f in functions]), strict=True):
+        headings.append(len(lines))
+        lines += [f"{function.name}:", *function.lines]
+        groups += [group] * (len(function.lines) + 1)
+    yield {"name": "assembly", "html": False, "lines": lines, "headings": headings, **_sets(groups, origins)}
+
+
+def _object_files(routine: Routine) -> list[bytes]:
+    codes = [part.code for part in parts_of(routine.program) if isinstance(part, Program)]
+    return [file for code in codes if isinstance(code, HasObjectFiles) for file in code.object_files]
+
+
+def _sets(groups: Sequence[Sequence[Origin]], origins: Origins) -> Json:
+    """The distinct groups of origins, and the number of that of each line."""
     sets: dict[tuple[int, ...], int] = {}
     set_numbers = {
         key: sets.setdefault(tuple(origins.numbers(group)), len(sets))
         for key, group in {id(group): group for group in groups}.items()  # the lines of a function share their group
     }
-    numbers = [set_numbers[id(group)] for group in groups]
-    marked = highlighted(lines, lexer(stripnl=False, ensurenl=False))
-    return {"suffix": suffix, "lines": marked, "sets": list(sets), "origins": numbers}
+    return {"sets": list(sets), "origins": [set_numbers[id(group)] for group in groups]}
 
 
 def _tensor(node: TNode, decision: Decision, origins: Origins) -> Json:

@@ -22,7 +22,7 @@ API_VERSION = 1
 """The version of this interface that the core implements. It rises with every change after which a plugin for the
 version before might not work."""
 
-API_MINOR = 4
+API_MINOR = 5
 """The number of additions to the interface since `API_VERSION` rose, which plugins may ignore."""
 
 OLDEST_API_VERSION = 1
@@ -249,6 +249,14 @@ class Tunable(Protocol):
         """Like `Backend.compile`, with a variant for each nest of each program (as partitioned by
         `ocannl.codegen.outlining`); nests beyond the end of a list use the default."""
         ...
+
+
+@runtime_checkable
+class HasObjectFiles(Protocol):
+    """Compiled code that consists of object files, whose machine code can be shown."""
+
+    @property
+    def object_files(self) -> Sequence[bytes]: ...
 
 
 @runtime_checkable

@@ -219,10 +219,15 @@ class Page {
     this.foldAll(linesOf("program"), !$("program").querySelector(".folded").checked);
   }
 
-  showGenerated() {
-    const { lines, origins, sets } = this.data.generated;
-    const options = { asHtml: true };
-    this.fill("generated", lines.map((text, n) => this.line("generated", text, sets[origins[n]], options)));
+  showGenerated(index) {
+    const { lines, origins, sets, headings, html } = this.data.generated[index];
+    const heads = new Set(headings);
+    const elements = lines.map((text, n) =>
+      this.line("generated", text, sets[origins[n]], { asHtml: html, classes: heads.has(n) ? "heading" : "" }));
+    this.fill("generated", this.group(elements));
+    const box = $("generated").querySelector(".folded");
+    box.parentNode.hidden = !headings.length;
+    this.foldAll(linesOf("generated"), !box.checked);
   }
 
   showCosts() {
@@ -432,6 +437,7 @@ class Page {
       box.addEventListener("change", () => this.foldAll(box.closest("section").querySelector(".lines"), !box.checked));
     $("file").addEventListener("change", () => this.showSource(Number($("file").value)));
     $("stage").addEventListener("change", () => this.showStage(Number($("stage").value)));
+    $("text").addEventListener("change", () => this.showGenerated(Number($("text").value)));
     $("changes").addEventListener("change", () => this.showStage(Number($("stage").value)));
     for (const section of document.querySelectorAll("section")) {
       const button = document.createElement("button");
@@ -476,16 +482,18 @@ function options(select, names) {
 
 async function start() {
   const page = new Page(await unpack($("data").textContent));
-  const { files, stages } = page.data;
+  const { files, stages, generated } = page.data;
   options($("file"), files.map(([name]) => name));
   const unchanged = (n) => n > 0 && String(stages[n].lines) === String(stages[n - 1].lines);
   options($("stage"), stages.map((stage, n) => stage.name + (unchanged(n) ? " (nothing changes)" : "")));
   $("stage").value = stages.length - 1;
+  options($("text"), generated.map(({ name }) => name));
+  $("texts").hidden = generated.length < 2;
   page.connect();
   page.showSource(0);
   page.showTensors();
   page.showStage(stages.length - 1);
-  page.showGenerated();
+  page.showGenerated(0);
   page.showCosts();
   document.body.dataset.ready = "true";
 }

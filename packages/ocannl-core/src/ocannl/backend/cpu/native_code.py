@@ -179,6 +179,10 @@ class NativeCode:
     def blob(self) -> bytes | None:
         return self.package.blob if self.package.objects else None
 
+    @property
+    def object_files(self) -> tuple[bytes, ...]:
+        return self.package.objects
+
     def link(self, name: str, queue: Queue, locations: Sequence[Location]) -> Entry:
         """Binds a program to memory. An entry is not reentrant: its calls share one array of symbol values."""
         assert isinstance(queue, CpuQueue)
