@@ -48,7 +48,7 @@ LIMITS: Mapping[str, Limit] = {
 }  # fmt: skip
 """The limits of settings by name, for all layers. Numbers in lists have the limit of the list."""
 
-OF_ONE_TENSOR = frozenset({"activation", "function", "shortcut"})
+UNARY_FUNCTIONS = frozenset({"activation", "function", "shortcut"})
 """Settings that are functions of a tensor."""
 
 DIVISORS = (("heads", "width"), ("kv_heads", "heads"), ("groups", "channels"))
@@ -61,7 +61,7 @@ BOUNDS = (("top_k", "count"),)
 def setting_problem(settings: Mapping[str, object]) -> str:
     """The first setting that is out of its limits, or does not fit another one, with its value; or an empty text."""
     for name, value in settings.items():
-        if name in OF_ONE_TENSOR and callable(value) and (problem := call_problem(value, (None,))):
+        if name in UNARY_FUNCTIONS and callable(value) and (problem := call_problem(value, (None,))):
             return f"`{name}` is a function of a tensor, not {value!r}: {problem}"
         limit = LIMITS.get(name)
         if limit is None:

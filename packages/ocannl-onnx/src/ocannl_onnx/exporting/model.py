@@ -78,8 +78,10 @@ def export(
         if dynamic is None:
             model = _Exporter(named_outputs(outputs, named_inputs), named_inputs, context).model(opset)
         else:
-            of = _resizable(outputs, named_inputs)
-            model = with_free_axes(lambda xs: _Exporter(of(xs), xs, context).model(opset), named_inputs, dynamic)
+            outputs_for = _resizable(outputs, named_inputs)
+            model = with_free_axes(
+                lambda xs: _Exporter(outputs_for(xs), xs, context).model(opset), named_inputs, dynamic
+            )
     if path is None:
         onnx.checker.check_model(model, full_check=True)
     else:
