@@ -391,6 +391,12 @@ def test_command(tmp_path, monkeypatch):
     done = runner.invoke(build(), ["onnx", "export", "exported_net:build", "net.onnx"])
     assert (done.exit_code, done.output) == (0, "net.onnx: 1 nodes, 0 constants\n")
     assert [node.op_type for node in onnx.load("net.onnx").graph.node] == ["Exp"]
+    done = runner.invoke(build(), ["onnx", "export", "exported_net:build", "any.onnx", "--dynamic", "x:0=batch"])
+    assert done.exit_code == 0, done.output
+    assert session("any.onnx").run(None, {"x": np.zeros((5, 3), "float32")})[0].shape == (5, 3)
+    for option, reason in {"x=batch": "INPUT:AXIS=SIZE", "y:0=batch": "not an input", "x:2=batch": "no axis 2"}.items():
+        done = runner.invoke(build(), ["onnx", "export", "exported_net:build", "no.onnx", "--dynamic", option])
+        assert done.exit_code != 0 and reason in f"{done.output} {done.exception}"
     refused = runner.invoke(build(), ["onnx", "export", "exported_net:gamma", "other.onnx"])
     assert isinstance(refused.exception, oc.onnx.UnsupportedModel)
     assert not (tmp_path / "other.onnx").exists()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ocannl.cli.imported_function import imported_function
+
+if TYPE_CHECKING:
+    from ocannl_onnx.exporting.free_axes import FreeAxes
 
 
 def export(
@@ -19,6 +23,10 @@ def export(
         Path | None, typer.Option("--weights", help="A checkpoint of `oc.save`; initial values by default.")
     ] = None,
     opset: Annotated[int, typer.Option("--opset", help="The version of the operators.")] = 21,
+    dynamic: Annotated[
+        list[str] | None,
+        typer.Option("--dynamic", metavar="INPUT:AXIS=SIZE", help="An axis of an input of any size, such as `x:0=batch`."),
+    ] = None,
 ) -> None:
     """Write a model to an ONNX file; exit with status 1 and a list if operations have no form in ONNX.
 
@@ -33,5 +41,17 @@ def export(
     if weights is not None:
         graph = oc.graph(*outputs.values())
         oc.load(weights, ctx, {**graph.params, **graph.states})
-    model = export_model(outputs, file, ctx=ctx, opset=opset)
+    model = export_model(outputs, file, ctx=ctx, opset=opset, dynamic=_free_axes(dynamic) if dynamic else None)
     typer.echo(f"{file}: {len(model.graph.node)} nodes, {len(model.graph.initializer)} constants")
+
+
+def _free_axes(options: list[str]) -> FreeAxes:
+    """The names of sizes by inputs and axes. Raises: typer.BadParameter."""
+    axes: dict[str, dict[int, str]] = {}
+    for option in options:
+        match = re.fullmatch(r"(.+):(\d{1,3})=(.+)", option)
+        if match is None:
+            raise typer.BadParameter(f"{option!r} is not of the form INPUT:AXIS=SIZE, such as x:0=batch")
+        name, axis, size = match.groups()
+        axes.setdefault(name, {})[int(axis)] = size
+    return axes

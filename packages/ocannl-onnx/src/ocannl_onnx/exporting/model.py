@@ -78,6 +78,7 @@ def export(
         if dynamic is None:
             model = _Exporter(named_outputs(outputs, named_inputs), named_inputs, context).model(opset)
         else:
+            named_inputs = named_inputs or _placeholders(outputs)
             outputs_for = _resizable(outputs, named_inputs)
             model = with_free_axes(
                 lambda xs: _Exporter(outputs_for(xs), xs, context).model(opset), named_inputs, dynamic
@@ -143,6 +144,14 @@ def named_outputs(outputs: Any, inputs: Mapping[str, oc.Tensor]) -> dict[str, oc
     if shared := sorted(set(named) & set(inputs)):
         raise oc.ArgumentError(f"{shared[0]!r} is the name of an input and of an output: give the output another name")
     return named
+
+
+def _placeholders(outputs: Any) -> dict[str, oc.Tensor]:
+    """The placeholders that tensors are computed from, named by their labels."""
+    named = named_outputs(outputs, {})
+    taken = set(named)
+    tensors = traversal.in_execution_order(named.values())
+    return {unique_name(t.label, taken): t for t in tensors if t.node.role is Role.PLACEHOLDER}
 
 
 def _resizable(outputs: Any, inputs: Mapping[str, oc.Tensor]) -> Callable[[Placeholders], dict[str, oc.Tensor]]:
