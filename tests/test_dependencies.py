@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 PACKAGES = sorted((Path(__file__).parent.parent / "packages").glob("*/pyproject.toml"))
-MODULES = {"protobuf": "google", "pyelftools": "elftools", "scikit-learn": "sklearn"}  # whose import names differ from their distributions
+# Distributions whose import names differ.
+MODULES = {"protobuf": "google", "pyelftools": "elftools", "scikit-learn": "sklearn"}
 AT_RUN_TIME = {"mpich", "ziglang"}  # started as programs
 
 

@@ -25,7 +25,7 @@ def export(
     opset: Annotated[int, typer.Option("--opset", help="The version of the operators.")] = 21,
     dynamic: Annotated[
         list[str] | None,
-        typer.Option("--dynamic", metavar="INPUT:AXIS=SIZE", help="An axis of an input of any size, such as `x:0=batch`."),
+        typer.Option("--dynamic", metavar="INPUT:AXIS=SIZE", help="An axis of any size, such as `x:0=batch`."),
     ] = None,
 ) -> None:
     """Write a model to an ONNX file; exit with status 1 and a list if operations have no form in ONNX.
