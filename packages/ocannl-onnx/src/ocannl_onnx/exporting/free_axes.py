@@ -34,8 +34,8 @@ def declared_sizes(dynamic: Any, inputs: Mapping[str, oc.Tensor]) -> dict[str, t
     declared: dict[str, tuple[str, int]] = {}
     for name, axes in dynamic.items():
         if name not in inputs:
-            known = ", ".join(f"`{known}`" for known in inputs) or "none"
-            raise oc.ArgumentError(f"{name!r} is not an input; inputs: {known}"[:300] + fix)
+            listed = ", ".join(f"`{label}`" for label in inputs) or "none"
+            raise oc.ArgumentError(f"{name!r} is not an input; inputs: {listed}"[:300] + fix)
         dims = inputs[name].dims
         for axis, size in axes.items():
             if isinstance(axis, bool) or not isinstance(axis, int) or not 0 <= axis < len(dims):
