@@ -198,20 +198,6 @@ def polynomial(x: TracedValue, *coefficients: float) -> TracedValue:
     return value
 
 
-def estrin(x: TracedValue, *coefficients: float) -> TracedValue:
-    """Evaluates a polynomial of at least two coefficients by Estrin's scheme: adjacent coefficients are joined by x,
-    the results by its square, and so on. The chain of dependent operations is shorter than in Horner's scheme, and more
-    of the additions round."""
-    values: list[Any] = list(coefficients)
-    power = x
-    while True:
-        pairs = [fma(power, high, low) for low, high in zip(values[::2], values[1::2], strict=False)]
-        if len(values) == 2:
-            return pairs[0]
-        values = [*pairs, *values[2 * len(pairs) :]]
-        power = power * power
-
-
 def formula(
     function: Callable[..., TracedValue | tuple[TracedValue, TracedValue]], precision: Precision = float32
 ) -> Formula:

@@ -1,18 +1,8 @@
-"""erf and erfc: polynomials near zero, and polynomials or products of exponentials in the tails."""
+"""erf and erfc: polynomials near zero, and powers of polynomials or products of exponentials in the tails."""
 
 from __future__ import annotations
 
-from ocannl.codegen.formula_ir import (
-    ROUND_MAGIC,
-    Formula,
-    TracedValue,
-    estrin,
-    fma,
-    formula,
-    polynomial,
-    scale,
-    where,
-)
+from ocannl.codegen.formula_ir import ROUND_MAGIC, Formula, TracedValue, fma, formula, polynomial, scale, where
 from ocannl.codegen.formulas.exponential import EXP_COEFFICIENTS, LN2_HIGH, LN2_LOW, LOG2_E
 from ocannl.codegen.formulas.hyperbolic import SIGN_BIT
 from ocannl.ir.precision import float32, uint32
@@ -23,19 +13,19 @@ HIGH_BITS = 0xFFFFF000  # the sign, the exponent and 12 bits of the mantissa: th
 def erf(x: TracedValue) -> TracedValue:
     """Within 2 ulp.
 
-    Where |x| < 0.921875, x + x p(x**2). Elsewhere 1 - q(u) with -1 <= u <= 1, where q has degree 14, with error 2**-26;
-    erf rounds to 1 above 3.92.
+    Where |x| < 1, x + x p(x**2). Elsewhere 1 - q(|x|)**4, where q has degree 7, with error 2**-25; erf rounds to 1 above
+    3.92.
     """
     magnitude = abs(x)
-    u = fma(magnitude.apply("min", magnitude, 3.92), 0.6670836210250854, -1.614967703819275)
-    tail = 1.0 - estrin(
-        u, 0.0006176953320391476, -0.004818254616111517, 0.017486725002527237, -0.03870338201522827,
-        0.05711933970451355, -0.05677412450313568, 0.03453919664025307, -0.005681190174072981, -0.011795755475759506,
-        0.012592919170856476, -0.003796761855483055, -0.0029080165550112724, 0.002354634692892432,
-        0.00012890253856312484, -0.0003619106428232044,
+    root = polynomial(
+        magnitude.apply("min", magnitude, 3.92), 1.0039654970169067, -0.3025229573249817, -0.07417251914739609,
+        -0.040446773171424866, 0.06062238663434982, -0.02044435776770115, 0.0029251426458358765,
+        -0.00015688370331190526,
     )  # fmt: skip
+    square = root * root
+    tail = 1.0 - square * square
     signed_tail = (tail.bits(uint32) | (x.bits(uint32) & SIGN_BIT)).bits(float32)
-    return where(magnitude < 0.921875, fma(x, central_factor(x), x), signed_tail)
+    return where(magnitude < 1.0, fma(x, central_factor(x), x), signed_tail)
 
 
 def erfc(x: TracedValue) -> TracedValue:
@@ -65,10 +55,10 @@ def erfc(x: TracedValue) -> TracedValue:
 
 
 def central_factor(x: TracedValue) -> TracedValue:
-    """erf(x) / x - 1 for |x| < 0.925, as a polynomial of x**2 of degree 5, with error 2**-25."""
-    return estrin(
-        x * x, 0.12837915122509003, -0.37612494826316833, 0.11281804740428925, -0.02676580473780632,
-        0.004991641268134117, -0.0005981807480566204,
+    """erf(x) / x - 1 for |x| < 1, as a polynomial of x**2 of degree 5, with error 2**-24."""
+    return polynomial(
+        x * x, 0.12837912142276764, -0.37612318992614746, 0.11280114948749542, -0.026709293946623802,
+        0.0049150316044688225, -0.0005620496231131256,
     )  # fmt: skip
 
 
