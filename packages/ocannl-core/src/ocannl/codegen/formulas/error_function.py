@@ -13,8 +13,8 @@ HIGH_BITS = 0xFFFFF000  # the sign, the exponent and 12 bits of the mantissa: th
 def erf(x: TracedValue) -> TracedValue:
     """Within 2 ulp.
 
-    Where |x| < 1, x + x p(x**2). Elsewhere 1 - q(|x|)**4, where q has degree 7, with error 2**-25; erf rounds to 1 above
-    3.92.
+    Where |x| < 1, x + x p(x**2). Elsewhere 1 - q(|x|)**4, where q has degree 7, with error 2**-25; erf rounds to 1
+    above 3.92.
     """
     magnitude = abs(x)
     root = polynomial(

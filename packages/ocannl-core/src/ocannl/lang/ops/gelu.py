@@ -6,21 +6,22 @@ import math
 from typing import Literal, cast
 
 from ocannl.base.errors import CodeError
+from ocannl.ir.precision import float64
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.core.term_functions import absolute, exp, maximum, minimum, trunc, where
+from ocannl.lang.core.term_functions import absolute, exp, maximum, minimum, polynomial, precision_of, trunc, where
 from ocannl.lang.ops.elementwise_decorator import formula
 from ocannl.lang.ops.primitives import PRIMITIVES
 
 _GELU_MIN = -40.0  # the result is zero below
 
-
 _ROOT_HIGH = 181 / 256  # an approximation of sqrt(1/2), whose product with a multiple of 1/64 is exact
 _ROOT_LOW = 7.553118654752440084436e-05  # sqrt(1/2) - _ROOT_HIGH
+_ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
 
 
 def _normal_cdf(x: Term) -> Term:
@@ -37,16 +38,56 @@ def _normal_density(x: Term) -> Term:
     """`exp(-x**2 / 2) / sqrt(2 pi)`, with a split exponent as in `exp_of_minus_square`."""
     x = minimum(absolute(x), -_GELU_MIN)
     high = trunc(x * 16.0) * 0.0625
-    return exp(-0.5 * (high * high)) * exp(0.5 * ((high - x) * (high + x))) * (1.0 / math.sqrt(2.0 * math.pi))
+    return exp(-0.5 * (high * high)) * exp(0.5 * ((high - x) * (high + x))) * (1.0 / _ROOT_TWO_PI)
 
 
-@formula(lambda g, v, x: g * (_normal_cdf(x) + x * _normal_density(x)))
+# --- float32 ---------------------------------------------------------------------------------------------------------
+
+_FLOAT32_MAX = 14.5  # the result is 0 or x above
+_ROUND_TO_32ND = 1.5 * 2**18  # adding and subtracting it rounds to a multiple of 1/32
+_TAIL = (
+    1.0463131666183472, -1.5353480577468872, 1.1120424270629883, -0.10542963445186615, -0.3351399600505829,
+    0.024063842371106148, 0.15096250176429749, 0.04280659928917885, -0.11162195354700089, 0.026355799287557602,
+)  # fmt: skip
+
+
+def fma(x: Term, y: object, z: object) -> Term:
+    return term("fma", x, y, z)
+
+
+def _tail(x: Term) -> tuple[Term, Term, Term, Term]:
+    """For a = |x|: a itself, e = exp(-a**2 / 2), t = a / (a + 3) and p, where the tail of the normal distribution above
+    a is e p / (a + 3). p is a polynomial of t, with error 2**-25. The exponential is corrected by the rounding error of
+    its exponent, which is computed from the exact square of a multiple of 1/16."""
+    a = minimum(absolute(x), _FLOAT32_MAX)
+    half = 0.5 * a
+    exponent = half * a
+    half_high = half + _ROUND_TO_32ND - _ROUND_TO_32ND
+    high = half_high + half_high
+    error = fma(a - high, half + half_high, fma(half_high, high, -exponent))
+    density = exp(-exponent)
+    t = a / (a + 3.0)
+    return a, fma(density, -error, density), t, polynomial(t - 0.25, _TAIL)
+
+
+def _slope(g: Term, v: Term, x: Term) -> Term:
+    if precision_of(x) is float64:
+        return g * (_normal_cdf(x) + x * _normal_density(x))
+    a, density, t, p = _tail(x)
+    below = density * (p * ((1.0 - t) * (1.0 / 3.0)) - a * (1.0 / _ROOT_TWO_PI))  # the slope at -a
+    return g * where(x < 0.0, below, 1.0 - below)
+
+
+@formula(_slope)
 def exact_gelu_(x: Term) -> Term:
     """`x * (1 + erf(x / sqrt(2))) / 2`.
 
     Grad:   the derivative of this formula, times `g`.
     """
-    return x * _normal_cdf(x)
+    if precision_of(x) is float64:
+        return x * _normal_cdf(x)
+    _, density, t, p = _tail(x)
+    return maximum(x, 0.0) - (t * p) * density
 
 
 def _tanh_gelu(x: Tensor) -> Tensor:
