@@ -94,3 +94,15 @@ def test_large_matrices_are_read_one_row_after_the_other(
     assert best is not None
     assert best.vector == 1
     assert bool(best.sizes) is is_interleaved
+
+
+@pytest.mark.parametrize("ops_per_term", [1, 8, 34, 120])
+def test_sums_of_rows_are_partial_sums_along_the_rows(ops_per_term: int) -> None:
+    """Vectors of cells of several rows would be assembled from single elements, which delays the arithmetic."""
+    row_by_row = ((4096, 1),) * 2
+    shape = NestShape(
+        (4096,), (4096,), tileable=(True,), vectorizable=(True, True), reduction_reads=row_by_row, epilogue_reads=(),
+        writes=((1, 0),), ops_per_term=ops_per_term, ops_per_cell=0, lanes=8, registers=16,
+    )  # fmt: skip
+    tile = cost_model.best_tile(shape)
+    assert tile is not None and tile.vector == 1

@@ -223,6 +223,7 @@ def _output_tile_cycles(shape: NestShape, vector: int, row: int | None) -> Calla
     latency = startup = 0  # tiles without reductions overlap
     if shape.reduction_extents:
         latency, startup = machine.ADD_LATENCY_CYCLES, machine.TILE_STARTUP_CYCLES
+    gathers = [read for read in reads if shape.reduction_extents and _is_gathered(read.vector_stride)]
     line_shares = [(_line_fraction(read.vector_stride) * lanes, _line_fraction(read.row_stride)) for read in reads]
     has_refetches = shape.reduction_extents and refetches
     l1_cells = l1 / line / sum(refetches) if has_refetches else inf  # tiles of at most so many cells stay in L1
@@ -238,7 +239,8 @@ def _output_tile_cycles(shape: NestShape, vector: int, row: int | None) -> Calla
             lines = [max(1, along * vectors) * max(1, down * rows) for along, down in line_shares]
             if sum(map(mul, lines, refetches)) * line > l1:
                 loads += fill * sum(map(mul, lines, fills_per_term))
-        step = max(area * ops_per_term, loads / 2, latency) + overhead
+        insertions = lanes * vectors * sum([rows if read.row_stride else 1 for read in gathers])
+        step = max(area * ops_per_term + insertions / 2, loads / 2, latency) + overhead
         final = (
             epilogue if transpose is None
             else ops_per_cell + stores.per_vector(transpose) + epilogue_loads.per_vector(transpose) / 2
@@ -412,7 +414,13 @@ def _balanced_size(extent: int, limit: int) -> int:
 def _loads_per_vector(stride: int, lanes: int) -> float:
     """Returns the cost of loading or storing a vector with this stride, in loads."""
     stride = abs(stride)
-    return 1 if stride <= 1 else 2 * stride if stride <= 4 else 2 * lanes
+    return 1 if stride <= 1 else 2 * lanes if _is_gathered(stride) else 2 * stride
+
+
+def _is_gathered(stride: int) -> bool:
+    """Whether vectors with this stride are assembled from single elements. Insertions of elements occupy the units that
+    compute, whereas loads of vectors take no time beside them."""
+    return abs(stride) > 4
 
 
 def _line_fraction(stride: int) -> float:
