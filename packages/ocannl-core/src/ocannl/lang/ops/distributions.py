@@ -129,7 +129,8 @@ def truncated_normal(
         raise DataError(f"oc.truncated_normal: no number of the normal distribution is between {low!r} and {high!r}")
 
     def quantile(u: Term) -> Term:
-        return term("max", term("min", normal_quantile(u * (end - begin) + begin), upper), lower) * side
+        number = normal_quantile(u * (end - begin) + begin, least=min(begin, 1.0 - end))
+        return term("max", term("min", number, upper), lower) * side
 
     return _inverted("truncated_normal", quantile, mean, std, key, counter, sizes)
 

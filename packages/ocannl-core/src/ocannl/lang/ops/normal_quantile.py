@@ -34,23 +34,36 @@ TAIL = (
 )  # fmt: skip
 
 
+MIN_MIDDLE = math.exp(-24.9)
+"""Probabilities of at least this have a square root of minus their logarithm below 5."""
+
+
 def normal_distribution(x: float) -> float:
     """The probability of a number below `x`."""
     return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
 
-def normal_quantile(p: Term) -> Term:
-    """The number that is exceeded with probability `1 - p`."""
+def normal_quantile(p: Term, least: float) -> Term:
+    """The number that is exceeded with probability `1 - p`, where `p` and `1 - p` are at least `least`."""
     from_center = p - 0.5
-    center = 0.180625 - from_center * from_center
     smaller = term("min", p, 1.0 - p)
     root = term("sqrt", -term("log", smaller))
-    tail = term("where", root <= 5.0, _quotient(MIDDLE, root - 1.6), _quotient(TAIL, root - 5.0))
-    signed = term("where", from_center < 0.0, -tail, tail)
+    tail = _quotient(MIDDLE, root - 1.6)
+    if least < MIN_MIDDLE:
+        tail = _select(root <= 5.0, tail, _quotient(TAIL, root - 5.0))
     is_central = term("abs", from_center) <= 0.425
-    return term("where", is_central, from_center * _quotient(CENTER, center), signed)
+    numerator, denominator = _select(is_central, _quotient(CENTER, 0.180625 - from_center * from_center), tail)
+    sign = term("where", from_center < 0.0, -1.0, 1.0)
+    return term("where", is_central, from_center, sign) * (numerator / denominator)
 
 
-def _quotient(coefficients: tuple[Sequence[float], Sequence[float]], x: Term) -> Term:
+def _quotient(coefficients: tuple[Sequence[float], Sequence[float]], x: Term) -> tuple[Term, Term]:
+    """The numerator and the denominator of a rational function."""
     numerator, denominator = (polynomial(x, c) for c in coefficients)
-    return numerator / denominator
+    return numerator, denominator
+
+
+def _select(condition: Term, yes: tuple[Term, Term], no: tuple[Term, Term]) -> tuple[Term, Term]:
+    """The numerator and the denominator of one of two quotients: a single division is computed."""
+    numerator, denominator = (term("where", condition, *pair) for pair in zip(yes, no, strict=True))
+    return numerator, denominator

@@ -181,9 +181,11 @@ def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProb
     fixed = {s for cond in outer for s in cond.syms} | {s for cond in inner for fact in cond.eq0 for s in fact.syms}
     guarded = {s for cond in inner for s in cond.syms}  # guards of terms may differ between rows, but not between lanes
     width = max([4, *(ref.buf.precision.nbytes for ref in group.writes)])
+    # in maps, which have no accumulators, a wide value may be in several registers: their operations interleave
+    wide = Load | Cast if group.reductions else Load
     for value in group.values:
         for node in walk(value):
-            if isinstance(node, Load | Cast) and _varies_between_lanes(node, syms):
+            if isinstance(node, wide) and _varies_between_lanes(node, syms):
                 width = max(width, node.precision.nbytes)
     reduction_reads = _reduction_reads(group)
     epilogue_reads = (
