@@ -89,6 +89,7 @@ BOUND_SLACK = 0.999  # factor on lower bounds that compensates for rounding diff
 SIMPLE_TILE_ROWS, SIMPLE_TILE_VECTORS = 4, 2  # tiles that are used after a defect; any target has 8 registers
 SCALAR_PARTIAL_SUMS = 4  # interleaved scalar accumulators; covers the latency of an addition
 MAX_LATENCY_BOUND_LOADS = 4  # loads per term; with more loads the latency of the addition is hidden
+MAX_INTERLEAVED_STORES = 4  # iterations of a map's contiguous loop that is unrolled
 MAX_UNROLLED_EPILOGUE_OPS = 200  # additions up to which the epilogue of a tile is fully unrolled
 
 # --- packing, blocking, loop order (`schedule.plan`) -----------------------------------------------------------------

@@ -5,17 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from ocannl.ir.loops import Apply, Const, Load, Stmt, Store
-from ocannl.ir.name_mangling import Namer
+from ocannl.ir.loops import Apply, Const, Load, Store
 from ocannl.ir.ops import ADD
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.fusion_group import FusionGroup, group_of, is_rounded_sum
-
-
-def schedulable_group(stmt: Stmt, names: Namer) -> FusionGroup | None:
-    """Returns the group that `schedule` chooses a plan for; None if the statement is no group."""
-    group = group_of(stmt, names)
-    return None if group is None else separate_continued_sum(group)
+from ocannl.opt.analysis.fusion_group import FusionGroup, is_rounded_sum
 
 
 def separate_continued_sum(group: FusionGroup) -> FusionGroup:

@@ -10,9 +10,10 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import BindIndex, Body, Buf, For, If, Local, MemorySpace, Proc, Stmt
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.fusion_group import FusionGroup
+from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
-from ocannl.opt.schedule.continued_sums import schedulable_group
+from ocannl.opt.schedule.continued_sums import separate_continued_sum
+from ocannl.opt.schedule.interleaved_stores import unroll_interleaved_stores
 from ocannl.opt.schedule.loop_generation import build_loops, pack_operands
 from ocannl.opt.schedule.plan import Plan, TilePlan, candidate_plans, model_plan
 from ocannl.opt.schedule.plan.fallback_plans import fallback_plan
@@ -71,6 +72,12 @@ def schedulable_groups(stmt: Stmt, names: Namer) -> Iterator[tuple[FusionGroup, 
     else:
         for inner_group in _nested_groups(stmt, names):
             yield inner_group, False
+
+
+def schedulable_group(stmt: Stmt, names: Namer) -> FusionGroup | None:
+    """Returns the group that `schedule` chooses a plan for; None if the statement is no group."""
+    group = group_of(stmt, names)
+    return None if group is None else unroll_interleaved_stores(separate_continued_sum(group), names)
 
 
 def _nested_groups(stmt: Stmt, names: Namer) -> Iterator[FusionGroup]:
