@@ -442,6 +442,12 @@ def test_lanes_depend_on_the_widest_precision() -> None:
     assert chosen(group_over((i,), Store(ref(z, i), Cast(load(x, i), float64))), AVX).lanes == 4
 
 
+def test_wide_values_between_narrow_operands_take_several_registers() -> None:
+    x, y, i = buf("x", 64), out("y", 64), sym("i", 64)
+    wide = apply("log", Cast(load(x, i), float64))
+    assert chosen(group_over((i,), Store(ref(y, i), Cast(wide, float32))), AVX).lanes == 8
+
+
 def test_maps_are_vectorized_along_contiguous_axes() -> None:
     x, y, (i, j) = buf("x", 64, 64), out("y", 64, 64), (sym("i", 64), sym("j", 64))
     assert chosen(group_over((i, j), Store(ref(y, i, j), load(x, i, j))), AVX).vector is j
