@@ -41,6 +41,7 @@ from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement
 from ocannl.opt.memory.hoist_invariant_nests import hoist_invariant_nests
+from ocannl.opt.memory.pad_operands import pad_operands
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.prefetch import prefetch
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
@@ -181,6 +182,13 @@ def to_outer() -> Proc:
     first = Assign(h, None, True, (Piece((i, b), at(b, i), apply("exp", Read(x, at(b, i)))),))
     last = put(y, (c, j), apply("mul", Read(h, at(c, -Affine.of(j) + 63)), Number(2)))
     return decide_placement(lower(Seq((first, last)), "step"), {})
+
+
+def to_extend() -> Proc:
+    x, w, y = (node(label, size, role=Role.PLACEHOLDER) for label, size in (("x", 8), ("w", 4), ("y", 8)))
+    i, k = loop(8), loop(4, "k")
+    term = apply("mul", Read(x, at(Affine.of(i) + k - 3), 0.0), Read(w, at(k)))
+    return lower(Assign(y, ADD, False, (Piece((i, k), at(i), term),)), "step")
 
 
 def to_pad() -> Proc:
@@ -401,6 +409,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
         widen_scatter_accumulators, to_widen, lambda proc: widen_scatter_accumulators(proc, 2)
     ),
     "fuse_epilogues": (fuse_epilogues, to_fuse, fuse_epilogues),
+    "pad_operands": (pad_operands, to_extend, lambda proc: pad_operands(proc, 2)),
     "choose_layouts": (choose_layouts, to_layout, lambda proc: choose_layouts(proc, Capabilities(vector_bytes=32))),
     "hoist_parallel_loop": (
         hoist_parallel_loop, to_outer,

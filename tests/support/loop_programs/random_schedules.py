@@ -24,6 +24,7 @@ from ocannl.opt.analysis.nests import bound_names, wrap_in_loops
 from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
+from ocannl.opt.memory.pad_operands import pad_operands
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.prefetch import prefetch
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
@@ -69,6 +70,7 @@ def drawn(
     target = replace(capabilities, vector_bytes=width, vector_registers=random.choice((16, 32)))
     left_out, random_share = random.choice((0, 0, 0.3, 0.8)), random.choice((0, 0.5, 0.9))
     random_passes: dict[str, Callable[[Proc], Proc]] = {
+        "pad_operands": lambda proc: pad_operands(proc, random.choice((1, 4))),
         "choose_layouts": lambda proc: turned(random, proc),
         "hoist_parallel_loop": lambda proc: hoist_parallel_loop(proc, target, 2, 0, 1e9),
         "pad_rows": lambda proc: pad_rows(proc, random.choice((4, 16, 64))),

@@ -106,7 +106,9 @@ STRIP_SIZES = (2, 4, 8, 16, 32, 64)  # candidate numbers of tiles per strip
 MIN_LOOP_ORDER_SAVING = 0.05  # savings of a loop order, relative to the arithmetic cycles
 MAX_LOOP_ORDER_COST_RATIO = 0.9  # memory traffic of a loop order, relative to the default order
 MAX_LAYOUT_COST_RATIO = 0.97  # cycles with a new layout, relative to the cycles before
-MIN_TERMS_PER_COPIED_CELL = 512  # reads per cell of a temporary for which a copy in another layout is considered
+MIN_TERMS_PER_PADDED_CELL = 128  # reads per cell of an operand with a border that is copied, so that no read is guarded
+MIN_UNGUARDED_TRIPS = 4  # of a loop whose iterations have equal guards, so that it may be a loop of a tile
+MIN_TERMS_PER_COPIED_CELL = 4  # reads per cell of a temporary for which a copy in another layout is considered
 
 # --- autotuning ------------------------------------------------------------------------------------------------------
 
@@ -140,7 +142,7 @@ MAX_ADDITIONS_PER_PART = 30  # within a short sum of cells of a temporary, which
 MAX_ADDITIONS_PER_STEP = 40  # within a reduction that continues a sum, such as each row of a fused reduction
 MAX_ROW_ADDITIONS = 54  # of the steps of a fused reduction
 MIN_COUNTED_ROW = 16  # cells of a row whose terms are counted: only frequent rows are accumulated in a wider type
-MIN_TERMS_PER_COPIED_CELL = 4  # of a table of such rows that is copied to a wider type all the same
+MIN_TERMS_PER_WIDENED_CELL = 4  # of a table of such rows that is copied to a wider type all the same
 MIN_SKETCHED_ROWS = 1 << 16  # of a table, whose counts are beyond the second cache: first counted in fewer buckets
 TERMS_PER_BUCKET = 8  # on average; with more, a bucket of rare rows may seem to be a frequent row
 

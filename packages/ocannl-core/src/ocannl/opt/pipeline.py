@@ -30,6 +30,7 @@ from ocannl.opt.memory.allocate_memory import allocate_memory, allocate_separate
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement, keep_all_nodes
 from ocannl.opt.memory.hoist_invariant_nests import hoist_invariant_nests
+from ocannl.opt.memory.pad_operands import pad_operands
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.prefetch import prefetch
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
@@ -121,6 +122,7 @@ def passes(
             when=fuses,
         ),
         Pass("fuse_epilogues", fuse_epilogues, when=fuses),  # after dead code is gone
+        Pass("pad_operands", pad_operands, when=c.wants_schedule),  # before `choose_layouts`, which sees the copies
         Pass("choose_layouts", lambda proc: choose_layouts(proc, c), when=fuses),  # of arrays left after fusion
         Pass("hoist_parallel_loop", lambda proc: hoist_parallel_loop(proc, c), when=c.wants_schedule),
         Pass("pad_rows", pad_rows, when=c.wants_schedule),  # after `hoist_parallel_loop`, which changes layouts

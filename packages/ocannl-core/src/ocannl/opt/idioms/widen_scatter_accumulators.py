@@ -69,7 +69,7 @@ def widen_scatter_accumulators(
             continue
         update, is_float64 = scatter.update, scatter.update.ref.buf.precision is float64
         is_row = row_width(stmt, update, scatter.syms) >= machine.MIN_COUNTED_ROW
-        min_terms = scatter.cells * (machine.MIN_TERMS_PER_COPIED_CELL if is_row else 1)
+        min_terms = scatter.cells * (machine.MIN_TERMS_PER_WIDENED_CELL if is_row else 1)
         if is_serial and scatter.terms < min_terms:
             replaced = with_wide_frequent_cells(stmt, update, scatter.syms, max_additions, names)
         else:

@@ -1,0 +1,51 @@
+"""Which operands are padded; what the pass computes is tested beside its docstring."""
+
+import numpy as np
+import pytest
+
+from ocannl.ir.affine import Affine, Cond, Sym
+from ocannl.ir.interpret import interpret
+from ocannl.ir.loops import AccessMode, Apply, Buf, Const, Load, MemorySpace, Proc, Ref, Update, When, loop, row_major
+from ocannl.ir.ops import BY_NAME
+from ocannl.ir.precision import float32
+from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.verify import verify
+from ocannl.opt.memory.pad_operands import pad_operands
+
+
+def array(label: str, *dims: int, access: AccessMode = AccessMode.IN) -> Buf:
+    node = TNode(label, Role.PLACEHOLDER, lambda: dims, lambda: float32)
+    return Buf(label, float32, dims, row_major(dims), MemorySpace.GLOBAL, access, node)
+
+
+def convolution(batch: int, extra: int = 0) -> Proc:
+    """Three taps over rows of nine cells with one cell of padding; with `extra`, guards are not bounds of the axis."""
+    x, w = array("x", batch, 9), array("w", 5, 3)
+    y = array("y", batch, 5, 9, access=AccessMode.INOUT)
+    b, c, i, k = (Sym(name, 0, size - 1) for name, size in (("b", batch), ("c", 5), ("i", 9), ("k", 3)))
+    place = Affine.of(i) + k - 1
+    cond = Cond((place - Affine.of(b) * extra, -place + 8, place)[: 3 if extra else 2])
+    value = When(cond, Load(Ref(x, (Affine.of(b), place))), Const(0.0, float32))
+    term = Apply(BY_NAME["mul"], (value, Load(Ref(w, (Affine.of(c), Affine.of(k))))))
+    body = (Update(Ref(y, tuple(map(Affine.of, (b, c, i)))), BY_NAME["add"], term),)
+    for sym in (k, i, c, b):
+        body = (loop(sym, body),)
+    return Proc("step", (x, w, y), (), body)
+
+
+@pytest.mark.parametrize(
+    ("batch", "extra", "min_terms", "is_padded"),
+    [(2, 0, 8, True), (2, 0, 100, False), (6, 0, 8, False), (2, 1, 8, False)],
+)
+def test_operands_are_padded_where_tiles_would_be_guarded(
+    batch: int, extra: int, min_terms: int, is_padded: bool
+) -> None:
+    before = convolution(batch, extra)
+    after = pad_operands(before, min_terms)
+    assert (after is not before) is is_padded
+    verify(after, "optimized")
+    numbers = np.random.default_rng(0)
+    arrays = {buf.node: numbers.normal(size=buf.shape).astype("float32") for buf in before.bufs if buf.node is not None}
+    wanted, got = interpret(before, arrays, {}), interpret(after, arrays, {})
+    for node, result in wanted.items():
+        np.testing.assert_array_equal(got[node], result)
