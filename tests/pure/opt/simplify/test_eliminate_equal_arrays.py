@@ -76,6 +76,14 @@ def test_a_write_invalidates_equality() -> None:
     assert reads(total(FIRST, "i", "j"), update, total(SECOND, "i", "j"), repeated, both()) == "last = first * first"
 
 
+@pytest.mark.parametrize("is_written", [False, True])
+def test_copies_of_unmodified_inputs(is_written: bool) -> None:
+    x, copy = node("x", role=Role.STATE), node("copy")
+    later = (put(x, Number(0)),) if is_written else ()
+    square = put(LAST, Call(BY_NAME["mul"], (Read(copy, ()), Read(copy, ()))))
+    assert reads(put(copy, Read(x, ())), *later, square) == f"last = {'copy * copy' if is_written else 'x * x'}"
+
+
 def test_arrays_with_intermediate_reads_are_kept() -> None:
     middle = put(node("middle", role=Role.STATE), Read(SECOND, ()))
     updates = [Assign(target, ADD, False, (Piece((), (), Number(2)),)) for target in (FIRST, SECOND)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from itertools import count
 
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Buf, Const, Expr, IndexValue, Load, MemorySpace, Proc, Ref, Stmt, Store
 from ocannl.ir.precision import bool_
@@ -32,9 +34,11 @@ def eliminate_equal_arrays(proc: Proc) -> Proc:
           for n in 0..5:                    for n in 0..5:
             y[n] = s[n] * t[n]                y[n] = s[n] * s[n]
 
-    A write gives its array a new value number, unless an equal write of operands with equal numbers already has one.
+    A write gives its array a new value number, unless an equal write of operands with equal numbers already has one, or
+    it copies an input that no statement writes, which is read instead.
     """
-    values = _ArrayValues()
+    aliases = Counter(alias_class(buf) for buf in proc.bufs)
+    values = _ArrayValues(buf for buf in proc.bufs if buf.access is AccessMode.IN and aliases[alias_class(buf)] == 1)
     candidates: list[tuple[int, Buf, list[Buf]]] = []
     for position, stmt in enumerate(proc.body):
         nest = nest_of(stmt)
@@ -52,7 +56,7 @@ def eliminate_equal_arrays(proc: Proc) -> Proc:
     replacements: dict[Buf, Buf] = {}
     for position, buf, equal_bufs in candidates:
         if table.writers[buf][-1] == position and table.readers.get(buf, [0])[0] > position:
-            unmodified = (b for b in equal_bufs if b not in replacements and table.writers[b][-1] <= position)
+            unmodified = (b for b in equal_bufs if b not in replacements and table.writers.get(b, [0])[-1] <= position)
             live = [b for b in unmodified if b.access is not AccessMode.TEMP or b in table.readers]
             if live:
                 replacements[buf] = live[0]
@@ -68,12 +72,24 @@ def eliminate_equal_arrays(proc: Proc) -> Proc:
     return replace(proc, body=body)
 
 
+def _original(nest: PerfectNest) -> Buf | None:
+    """Returns the array that the nest copies as a whole; None if there is none."""
+    match nest.leaf:
+        case Store(target, Load(source)) if covers_buffer(nest) and source.indices == target.indices:
+            old, new = source.buf, target.buf
+            is_equal = (old.shape, old.precision) == (new.shape, new.precision)
+            return old if is_equal else None
+        case _:
+            return None
+
+
 class _ArrayValues:
     """The current value number of each array."""
 
-    __slots__ = ("canonical_numbers", "canonical_syms", "first_nests", "fresh", "holders", "numbers")
+    __slots__ = ("canonical_numbers", "canonical_syms", "constant", "first_nests", "fresh", "holders", "numbers")
 
-    def __init__(self) -> None:
+    def __init__(self, constant: Iterable[Buf] = ()) -> None:
+        self.constant = frozenset(constant)  # arrays that nothing writes
         self.fresh = count()
         self.numbers: dict[Buf, int] = {}
         self.first_nests: dict[Hashable, tuple[PerfectNest, int]] = {}  # by signature, with the value number
@@ -93,6 +109,10 @@ class _ArrayValues:
     def write(self, nest: PerfectNest) -> list[Buf]:
         """Records the write of a nest and returns the other arrays that have the same value number now."""
         leaf, buf = nest.leaf, nest.leaf.ref.buf
+        original = _original(nest)
+        if original is not None and original in self.constant:
+            self.numbers[buf] = self.number_of(original)
+            return [original]
         old_number = None if isinstance(leaf, Store) and covers_buffer(nest) else self.number_of(buf)
         operation = None if isinstance(leaf, Store) else leaf.op.name
         extents = tuple([loop.sym.extent for loop in nest.loops])
