@@ -306,8 +306,10 @@ def print_scores(make: Callable[[int], Experiment], name: str, seed: int, thread
 
 
 def print_times(make: Callable[[int], Experiment], name: str, seed: int, threads: int) -> None:
+    import torch
     from twins import by_jax, by_torch
 
+    torch.compiler.reset()  # its limit of recompilations counts those of other demonstrations
     ours = Ours(make(seed), threads)
     training = training_of(ours)
     eager, compiled = (by_torch.Trainer(training, compiled) for compiled in (False, True))

@@ -96,13 +96,20 @@ def model_of(case: Any) -> onnx.ModelProto:
     return onnx.load(Path(case.model_dir) / "model.onnx")
 
 
+def as_array(value: Any) -> Any:
+    """The array of a message or of a number; other values, such as sequences, as they are."""
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
 def judged(case: Any, run: Run, refusals: tuple[type[BaseException], ...]) -> tuple[str, str]:
     """The result of a case, and the reason for results other than `passed`."""
     try:
         model = model_of(case)
         for inputs, expected in data_sets(case):
-            outputs = run(model, inputs)
-            expected = [numpy_helper.to_array(t) if isinstance(t, onnx.TensorProto) else t for t in expected]
+            outputs = run(model, [as_array(value) for value in inputs])
+            expected = [as_array(value) for value in expected]
             try:
                 Runner.assert_similar_outputs(expected, outputs, case.rtol, case.atol, model_dir=case.model_dir)
             except AssertionError as error:
@@ -131,12 +138,17 @@ def run_onnxruntime(model: onnx.ModelProto, inputs: Sequence[Any]) -> Sequence[A
 
 
 def run_tinygrad(model: onnx.ModelProto, inputs: Sequence[Any]) -> Sequence[Any]:
-    from tinygrad import Tensor  # type: ignore[import-not-found]
+    import ml_dtypes
+    from tinygrad import Tensor, dtypes  # type: ignore[import-not-found]
     from tinygrad.nn.onnx import OnnxRunner  # type: ignore[import-not-found]
 
     runner = OnnxRunner(Tensor(model.SerializeToString(), device="PYTHON"))
     results = runner(dict(zip(runner.graph_inputs, inputs, strict=False)))
-    return [value.numpy() if hasattr(value, "numpy") else value for value in results.values()]
+    arrays = [value.numpy() if hasattr(value, "numpy") else value for value in results.values()]
+    return [  # NumPy gets bfloat16 of tinygrad as float32
+        array.astype(ml_dtypes.bfloat16) if getattr(value, "dtype", None) == dtypes.bfloat16 else array
+        for value, array in zip(results.values(), arrays, strict=True)
+    ]
 
 
 def with_table(page: str, counts: Mapping[str, Counter[str]]) -> str:
