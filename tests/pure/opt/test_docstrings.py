@@ -44,6 +44,7 @@ from ocannl.opt.memory.hoist_invariant_nests import hoist_invariant_nests
 from ocannl.opt.memory.pad_operands import pad_operands
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.prefetch import prefetch
+from ocannl.opt.memory.split_streams import split_streams
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel.distribute_sequential_loops import distribute_sequential_loops
 from ocannl.opt.parallel.insert_polls import insert_polls
@@ -268,6 +269,13 @@ def to_parts() -> Proc:
     return lower(Assign(y, ADD, False, (Piece((i,), at(), Read(x, at(i))),)), "step")
 
 
+def to_two_streams() -> Proc:
+    w, x = node("w", 8, 16, role=Role.PLACEHOLDER), node("x", 16, role=Role.PLACEHOLDER)
+    y, i, k = node("y", 8), loop(8), loop(16, "k")
+    term = apply("mul", Read(w, at(i, k)), Read(x, at(k)))
+    return lower(Assign(y, ADD, False, (Piece((i, k), at(i), term),)), "step")
+
+
 def to_pair() -> Proc:
     x, w = (node(name, *dims, role=Role.PLACEHOLDER, kind=bfloat16) for name, *dims in (("x", 4, 6), ("w", 6, 16)))
     y, i, j, k = node("y", 4, 16), loop(4), loop(16, "j"), loop(6, "k")
@@ -424,6 +432,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "merge_gather_initialization": (merge_gather_initialization, to_store, merge_gather_initialization),
     "precompute_indices": (precompute_indices, to_precompute, lambda proc: precompute_indices(proc, 0)),
     "split_reductions": (split_reductions, to_parts, lambda proc: split_reductions(proc, 192)),
+    "split_streams": (split_streams, to_two_streams, lambda proc: split_streams(proc, 64)),
     "form_bfloat16_dots": (form_bfloat16_dots, to_pair, lambda proc: form_bfloat16_dots(proc, PAIRING_TARGET)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "hoist_invariant_nests": (hoist_invariant_nests, to_hoist, hoist_invariant_nests),

@@ -33,6 +33,7 @@ from ocannl.opt.memory.hoist_invariant_nests import hoist_invariant_nests
 from ocannl.opt.memory.pad_operands import pad_operands
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.prefetch import prefetch
+from ocannl.opt.memory.split_streams import split_streams
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel.distribute_sequential_loops import distribute_sequential_loops
 from ocannl.opt.parallel.insert_polls import insert_polls
@@ -138,6 +139,9 @@ def passes(
         ),
         Pass("precompute_indices", precompute_indices, when=c.wants_schedule),  # before loops are vectorized
         Pass("split_reductions", lambda proc: split_reductions(proc, grid_threads=c.grid_threads), when=splits),
+        Pass(  # before tiles are chosen, which read both streams
+            "split_streams", lambda proc: split_streams(proc, c.cpu.l2.size_bytes), when=c.wants_schedule
+        ),
         Pass("form_bfloat16_dots", lambda proc: form_bfloat16_dots(proc, c), when=c.wants_schedule and c.bfloat16_dots),
         Pass(
             "schedule", lambda proc: schedule(proc, c, MODEL_CHOICES if proc.is_part else choose(proc)),
