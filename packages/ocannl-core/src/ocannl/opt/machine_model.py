@@ -81,6 +81,7 @@ TILE_STARTUP_CYCLES = 12  # before a tile runs at full throughput
 HORIZONTAL_SUM_CYCLES = 5  # to reduce a vector to a scalar
 ROW_SWITCH_CYCLES = 3.5  # to continue with the next row in memory, per stream
 MIN_STREAMED_ELEMENTS = 1 << 18  # of an operand that is read once, and not from a cache
+MIN_STREAMED_ROWS = 256  # of an operand whose halves are read at once; threads share what remains of the loop
 STREAM_ROW_ELEMENTS = 128  # distance of rows that processors prefetch as streams of their own
 PAGE_ELEMENTS = 1 << 10  # prefetchers follow one stream in each page of 4 KiB; those of other pages do not compete
 INTERLEAVED_VECTOR_CYCLES = 10.0  # to read a vector of several streams of a page, more than of a single one

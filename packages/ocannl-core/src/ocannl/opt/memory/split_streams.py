@@ -9,12 +9,13 @@ from math import prod
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Proc, Ref, is_full, loop
 from ocannl.ir.name_mangling import Namer
+from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import bound_names, is_parallel_loop, loads
 
 
-def split_streams(proc: Proc, min_bytes: int) -> Proc:
-    """Splits the loop over the rows of an array that is read once. In this example, 64 bytes are enough:
+def split_streams(proc: Proc, min_bytes: int, min_rows: int = machine.MIN_STREAMED_ROWS) -> Proc:
+    """Splits the loop over the rows of an array that is read once. In this example, 64 bytes and eight rows are enough:
 
         proc step                          proc step
           w : f32[8,16]  in                  w : f32[8,16]  in
@@ -29,25 +30,26 @@ def split_streams(proc: Proc, min_bytes: int) -> Proc:
                                                  y[i_2+4*i_half] = acc
 
     Register tiles then contain a row of each half. Processors prefetch the pages of memory separately, so rows of
-    distant pages arrive sooner than rows of the same page. `min_bytes` is the size of the private cache.
+    distant pages arrive sooner than rows of the same page. `min_bytes` is the size of the private cache. A few long
+    rows are left to register tiles of adjacent rows.
     """
     names = Namer(bound_names(proc))
     body = []
     for stmt in proc.body:
         group = group_of(stmt, names) if not is_parallel_loop(stmt) else None
-        rows = _rows_to_split(group, min_bytes) if group is not None else None
+        rows = _rows_to_split(group, min_bytes, min_rows) if group is not None else None
         body.append(stmt if group is None or rows is None else _split(group, rows, names).stmt())
     return replace(proc, body=tuple(body))
 
 
-def _rows_to_split(group: FusionGroup, min_bytes: int) -> Sym | None:
+def _rows_to_split(group: FusionGroup, min_bytes: int, min_rows: int) -> Sym | None:
     """Returns the loop over the rows of the only operand of more than `min_bytes`, if each cell is read once."""
     loops = (*group.loops, *(loop for reduction in group.reductions for loop in reduction.loops))
     if len(group.reductions) != 1 or not group.cond.is_true or not all(map(is_full, loops)):
         return None
     (reduction,) = group.reductions
     large = {ref for ref in group.reads if ref.buf.nbytes > min_bytes}
-    if not reduction.cond.is_true or len(large) != 1:
+    if not reduction.cond.is_true or len(large) != 1 or prod(sym.extent for sym in group.syms) < min_rows:
         return None
     (operand,) = large
     syms = [loop.sym for loop in loops if loop.sym.extent > 1]
