@@ -27,6 +27,7 @@ from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
 from ocannl.opt.memory.pad_operands import pad_operands
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.prefetch import prefetch
+from ocannl.opt.memory.split_streams import split_streams
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
@@ -74,6 +75,7 @@ def drawn(
         "choose_layouts": lambda proc: turned(random, proc),
         "hoist_parallel_loop": lambda proc: hoist_parallel_loop(proc, target, 2, 0, 1e9),
         "pad_rows": lambda proc: pad_rows(proc, random.choice((4, 16, 64))),
+        "split_streams": lambda proc: split_streams(proc, random.choice((0, 64, 256)), 2),
         "schedule": lambda proc: schedule_with(proc, lambda group, shared: any_plan(random, group, target, shared)),
         "fuse_outer_loops": lambda proc: fuse_outer_loops(proc, target, min_bytes_saved=0),
         "prefetch": lambda proc: fetched(random, proc),
