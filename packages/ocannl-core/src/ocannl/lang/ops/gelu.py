@@ -55,8 +55,8 @@ def fma(x: Term, y: object, z: object) -> Term:
     return term("fma", x, y, z)
 
 
-def _tail(x: Term) -> tuple[Term, Term, Term, Term]:
-    """For a = |x|: a itself, e = exp(-a**2 / 2), t = a / (a + 3) and p, where the tail of the normal distribution above
+def _tail(x: Term) -> tuple[Term, Term, Term]:
+    """For a = |x|: e = exp(-a**2 / 2), t = a / (a + 3) and p, where the tail of the normal distribution above
     a is e p / (a + 3). p is a polynomial of t, with error 2**-25. The exponential is corrected by the rounding error of
     its exponent, which is computed from the exact square of a multiple of 1/16."""
     a = minimum(absolute(x), _FLOAT32_MAX)
@@ -67,14 +67,14 @@ def _tail(x: Term) -> tuple[Term, Term, Term, Term]:
     error = fma(a - high, half + half_high, fma(half_high, high, -exponent))
     density = exp(-exponent)
     t = a / (a + 3.0)
-    return a, fma(density, -error, density), t, polynomial(t - 0.25, _TAIL)
+    return fma(density, -error, density), t, polynomial(t - 0.25, _TAIL)
 
 
 def _slope(g: Term, v: Term, x: Term) -> Term:
     if precision_of(x) is float64:
         return g * (_normal_cdf(x) + x * _normal_density(x))
-    a, density, t, p = _tail(x)
-    below = density * (p * ((1.0 - t) * (1.0 / 3.0)) - a * (1.0 / _ROOT_TWO_PI))  # the slope at -a
+    density, t, p = _tail(x)
+    below = density * (p * ((1.0 - t) * (1.0 / 3.0)) - absolute(x) * (1.0 / _ROOT_TWO_PI))  # the slope at -|x|
     return g * where(x < 0.0, below, 1.0 - below)
 
 
@@ -86,8 +86,8 @@ def exact_gelu_(x: Term) -> Term:
     """
     if precision_of(x) is float64:
         return x * _normal_cdf(x)
-    _, density, t, p = _tail(x)
-    return maximum(x, 0.0) - (t * p) * density
+    density, t, p = _tail(x)
+    return x * where(x > 0.0, 1.0, 0.0) - (t * p) * density  # NaN for -inf, as by the formula
 
 
 def _tanh_gelu(x: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -10,7 +9,7 @@ from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Proc, Ref, is_full, loop
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
+from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, group_of
 from ocannl.opt.analysis.nests import bound_names, is_parallel_loop, loads
 
 
@@ -52,18 +51,23 @@ def _rows_to_split(group: FusionGroup, min_bytes: int, min_rows: int) -> Sym | N
     if not reduction.cond.is_true or len(large) != 1 or prod(sym.extent for sym in group.syms) < min_rows:
         return None
     (operand,) = large
-    syms = [loop.sym for loop in loops if loop.sym.extent > 1]
-    if operand not in loads(reduction.update.value) or not _is_read_once(operand, syms):
+    if operand not in loads(reduction.update.value) or not _is_read_by_rows(operand, group, reduction):
         return None
-    rows = max(syms, key=lambda sym: abs(operand.stride(sym)))
-    return rows if rows in group.syms and rows.extent % 2 == 0 else None
+    rows = max(group.syms, key=lambda sym: abs(operand.stride(sym)) if sym.extent > 1 else 0)
+    return rows if rows.extent % 2 == 0 else None
 
 
-def _is_read_once(ref: Ref, syms: Sequence[Sym]) -> bool:
-    """Whether each cell of an array of the caller is read once, by rows without gaps."""
+def _is_read_by_rows(ref: Ref, group: FusionGroup, reduction: Reduction) -> bool:
+    """Whether each cell of an array of the caller is read once, without gaps, by rows that are terms of one sum. Two
+    rows must fit the L1 cache: tiles of longer ones are single rows."""
+    syms = [sym for sym in (*group.syms, *reduction.syms) if sym.extent > 1]
     strides = [abs(ref.stride(sym)) for sym in syms]
-    cells = prod(sym.extent for sym in syms)
-    return ref.buf.access is not AccessMode.TEMP and 1 in strides and all(strides) and cells == prod(ref.buf.shape)
+    row = prod(sym.extent for sym in reduction.syms)
+    is_row_major = all(abs(ref.stride(sym)) < row for sym in reduction.syms) and any(
+        ref.stride(sym) == 1 for sym in reduction.syms
+    )
+    is_read_once = all(strides) and prod(sym.extent for sym in syms) == prod(ref.buf.shape)
+    return ref.buf.access is not AccessMode.TEMP and is_row_major and is_read_once and 2 * row < machine.L1_ELEMENTS
 
 
 def _split(group: FusionGroup, rows: Sym, names: Namer) -> FusionGroup:
