@@ -397,6 +397,9 @@ def test_command(tmp_path, monkeypatch):
     for option, reason in {"x=batch": "INPUT:AXIS=SIZE", "y:0=batch": "not an input", "x:2=batch": "no axis 2"}.items():
         done = runner.invoke(build(), ["onnx", "export", "exported_net:build", "no.onnx", "--dynamic", option])
         assert done.exit_code != 0 and reason in f"{done.output} {done.exception}"
+    twice = ["--dynamic", "x:0=batch", "--dynamic", "x:0=rows"]
+    done = runner.invoke(build(), ["onnx", "export", "exported_net:build", "no.onnx", *twice])
+    assert done.exit_code != 0 and "two sizes" in done.output
     refused = runner.invoke(build(), ["onnx", "export", "exported_net:gamma", "other.onnx"])
     assert isinstance(refused.exception, oc.onnx.UnsupportedModel)
     assert not (tmp_path / "other.onnx").exists()

@@ -120,6 +120,24 @@ def test_exact_gelu_is_accurate_in_the_tail(kind: str, backend: str) -> None:
     assert np.abs(gradient - np.array([float(s) for s in slope])).max() <= 4 * np.finfo(kind).eps
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_erf_reaches_its_limits(kind: str, backend: str) -> None:
+    x = np.array([np.inf, 1e30, 6.0, -6.0, -np.inf]).astype(kind)
+    value, gradient = value_and_gradient(oc.erf, x, backend)
+    assert value.tolist() == [1, 1, 1, -1, -1]
+    assert gradient[[0, 1, -1]].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_the_second_derivative_of_the_exact_gelu_is_continuous(kind: str, ctx: oc.Context) -> None:
+    x = oc.placeholder("x", batch=[4], input=[], output=[], dtype=kind)
+    slope = oc.jvp(oc.gelu(x, approximate="none"), {x: 1.0})
+    curvature = oc.jvp(slope, {x: 1.0})
+    ctx[x] = np.array([0.0, -0.0, 1e-6, -1e-6])
+    ctx.run(curvature.forward)
+    np.testing.assert_allclose(ctx[curvature], np.sqrt(2 / np.pi), rtol=1e-5)
+
+
 ZEROS = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf])
 
 

@@ -265,3 +265,19 @@ def test_random_shapes(operation: Callable[..., tuple[oc.Tensor, Array]], backen
         got = evaluated(call, backend)
         assert got.shape == want.shape, seed
         np.testing.assert_allclose(got, want, atol=1e-12, err_msg=str(seed))
+
+
+def test_what_reads_an_updated_array_of_vectors_sees_the_update(ctx: oc.Context) -> None:
+    """The update and its readers are one group, whose loop over three components is unrolled."""
+    x, total, first, second = (oc.placeholder(n, batch=[64], input=[], output=[3]) for n in ("x", "t", "a", "b"))
+    with oc.cd("update") as code:
+        total += oc.roll(x, 1, "...|c => ...|") * x
+        first[...] = 2.0 * total + x
+        second[...] = total * 3.0 - x
+    values, before = np.random.default_rng(0).normal(size=(2, 64, 3)).astype("float32")
+    for t, array in ((x, values), (total, before), (first, values), (second, values)):
+        ctx[t] = array
+    ctx.run(code)
+    after = before + np.roll(values, 1, 1) * values
+    for t, array in ((total, after), (first, 2 * after + values), (second, 3 * after - values)):
+        np.testing.assert_allclose(ctx[t], array, rtol=1e-5, atol=1e-5)

@@ -49,9 +49,10 @@ def _free_axes(options: list[str]) -> FreeAxes:
     """The names of sizes by inputs and axes. Raises: typer.BadParameter."""
     axes: dict[str, dict[int, str]] = {}
     for option in options:
-        match = re.fullmatch(r"(.+):(\d{1,3})=(.+)", option)
+        match = re.fullmatch(r"(.+):([0-9]{1,3})=(.+)", option)
         if match is None:
             raise typer.BadParameter(f"{option!r} is not of the form INPUT:AXIS=SIZE, such as x:0=batch")
         name, axis, size = match.groups()
-        axes.setdefault(name, {})[int(axis)] = size
+        if axes.setdefault(name, {}).setdefault(int(axis), size) != size:
+            raise typer.BadParameter(f"axis {axis} of {name!r} has two sizes: {axes[name][int(axis)]} and {size}")
     return axes

@@ -14,11 +14,11 @@ def erf(x: TracedValue) -> TracedValue:
     """Within 2 ulp.
 
     Where |x| < 1, x + x p(x**2). Elsewhere 1 - q(|x|)**4, where q has degree 7, with error 2**-25; erf rounds to 1
-    above 3.92.
+    above 4.2, where the difference is exactly 1.
     """
     magnitude = abs(x)
     root = polynomial(
-        magnitude.apply("min", magnitude, 3.92), 1.0039654970169067, -0.3025229573249817, -0.07417251914739609,
+        magnitude.apply("min", magnitude, 4.2), 1.0039654970169067, -0.3025229573249817, -0.07417251914739609,
         -0.040446773171424866, 0.06062238663434982, -0.02044435776770115, 0.0029251426458358765,
         -0.00015688370331190526,
     )  # fmt: skip

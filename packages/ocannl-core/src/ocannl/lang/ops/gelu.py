@@ -43,7 +43,7 @@ def _normal_density(x: Term) -> Term:
 
 # --- float32 ---------------------------------------------------------------------------------------------------------
 
-_FLOAT32_MAX = 14.5  # the result is 0 or x above
+_MAX_MAGNITUDE = 14.5  # the result is 0 or x beyond
 _ROUND_TO_32ND = 1.5 * 2**18  # adding and subtracting it rounds to a multiple of 1/32
 _TAIL = (
     1.0463131666183472, -1.5353480577468872, 1.1120424270629883, -0.10542963445186615, -0.3351399600505829,
@@ -55,26 +55,31 @@ def fma(x: Term, y: object, z: object) -> Term:
     return term("fma", x, y, z)
 
 
+def _magnitude(x: Term) -> Term:
+    """`|x|`, whose derivative is 1 at 0."""
+    return where(x < 0.0, -x, x)
+
+
 def _tail(x: Term) -> tuple[Term, Term, Term]:
-    """For a = |x|: e = exp(-a**2 / 2), t = a / (a + 3) and p, where the tail of the normal distribution above
-    a is e p / (a + 3). p is a polynomial of t, with error 2**-25. The exponential is corrected by the rounding error of
+    """Returns e = exp(-a**2 / 2), t = a / (a + 3) and p for a = |x|, where the tail of the normal distribution above a
+    is e p / (a + 3). p is a polynomial of t, with error 2**-25. The exponential is corrected by the rounding error of
     its exponent, which is computed from the exact square of a multiple of 1/16."""
-    a = minimum(absolute(x), _FLOAT32_MAX)
+    a = minimum(_magnitude(x), _MAX_MAGNITUDE)
     half = 0.5 * a
     exponent = half * a
     half_high = half + _ROUND_TO_32ND - _ROUND_TO_32ND
     high = half_high + half_high
     error = fma(a - high, half + half_high, fma(half_high, high, -exponent))
-    density = exp(-exponent)
+    exponential = exp(-exponent)
     t = a / (a + 3.0)
-    return fma(density, -error, density), t, polynomial(t - 0.25, _TAIL)
+    return fma(exponential, -error, exponential), t, polynomial(t - 0.25, _TAIL)
 
 
 def _slope(g: Term, v: Term, x: Term) -> Term:
     if precision_of(x) is float64:
         return g * (_normal_cdf(x) + x * _normal_density(x))
-    density, t, p = _tail(x)
-    below = density * (p * ((1.0 - t) * (1.0 / 3.0)) - absolute(x) * (1.0 / _ROOT_TWO_PI))  # the slope at -|x|
+    exponential, t, p = _tail(x)
+    below = exponential * (p * ((1.0 - t) * (1.0 / 3.0)) - _magnitude(x) * (1.0 / _ROOT_TWO_PI))  # the slope at -|x|
     return g * where(x < 0.0, below, 1.0 - below)
 
 
@@ -86,8 +91,8 @@ def exact_gelu_(x: Term) -> Term:
     """
     if precision_of(x) is float64:
         return x * _normal_cdf(x)
-    density, t, p = _tail(x)
-    return x * where(x > 0.0, 1.0, 0.0) - (t * p) * density  # NaN for -inf, as by the formula
+    exponential, t, p = _tail(x)
+    return x * where(x > 0.0, 1.0, 0.0) - (t * p) * exponential  # NaN for -inf, as by the formula
 
 
 def _tanh_gelu(x: Tensor) -> Tensor:

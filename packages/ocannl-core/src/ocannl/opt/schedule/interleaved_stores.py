@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.loops import Expr, Let, Load, Ref, Var, When
 from ocannl.ir.name_mangling import Namer
@@ -36,8 +37,10 @@ def unroll_interleaved_stores(group: FusionGroup, names: Namer) -> FusionGroup:
         for n in range(sym.lo, sym.hi + 1)
         for stmt in inner.substituted({sym: Affine((), n)}).epilogue
     ]
+    written = {alias_class(ref.buf) for ref in group.writes}  # updates of the group precede loads of these arrays
     counts = Counter(ref for stmt in stmts for ref in dict.fromkeys(_unconditional_loads(stmt.value)))
-    shared = {ref: Var(names(ref.buf.name), ref.buf.precision) for ref, count in counts.items() if count > 1}
+    refs = [ref for ref, count in counts.items() if count > 1 and alias_class(ref.buf) not in written]
+    shared = {ref: Var(names(ref.buf.name), ref.buf.precision) for ref in refs}
     lets = [Let(variable.name, Load(ref)) for ref, variable in shared.items()]
 
     def leaf(node: Expr) -> Expr:
@@ -56,11 +59,11 @@ def _unconditional_loads(value: Node) -> Iterator[Ref]:
 
 
 def _interleaved_loop(group: FusionGroup) -> Sym | None:
-    """Returns the loop to unroll; None if there is none."""
+    """Returns the short loop along which all written cells are adjacent; None if there is none."""
     if group.reductions or not group.cond.is_true or any(isinstance(stmt, Let) for stmt in group.epilogue):
         return None
     sym = next((s for s in group.syms if s.extent > 1 and all(ref.stride(s) == 1 for ref in group.writes)), None)
     if sym is None or sym.extent > machine.MAX_INTERLEAVED_STORES or len(group.syms) < 2:
         return None
-    is_decided = any(sym in node.cond.syms for value in group.values for node in walk(value) if isinstance(node, When))
-    return sym if is_decided else None
+    conditions = [node.cond for value in group.values for node in walk(value) if isinstance(node, When)]
+    return sym if any(sym in cond.syms for cond in conditions) else None

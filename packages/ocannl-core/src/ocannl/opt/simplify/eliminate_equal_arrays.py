@@ -72,7 +72,7 @@ def eliminate_equal_arrays(proc: Proc) -> Proc:
     return replace(proc, body=body)
 
 
-def _original(nest: PerfectNest) -> Buf | None:
+def _copied_buffer(nest: PerfectNest) -> Buf | None:
     """Returns the array that the nest copies as a whole; None if there is none."""
     match nest.leaf:
         case Store(target, Load(source)) if covers_buffer(nest) and source.indices == target.indices:
@@ -86,10 +86,10 @@ def _original(nest: PerfectNest) -> Buf | None:
 class _ArrayValues:
     """The current value number of each array."""
 
-    __slots__ = ("canonical_numbers", "canonical_syms", "constant", "first_nests", "fresh", "holders", "numbers")
+    __slots__ = ("canonical_numbers", "canonical_syms", "read_only", "first_nests", "fresh", "holders", "numbers")
 
-    def __init__(self, constant: Iterable[Buf] = ()) -> None:
-        self.constant = frozenset(constant)  # arrays that nothing writes
+    def __init__(self, read_only: Iterable[Buf] = ()) -> None:
+        self.read_only = frozenset(read_only)  # arrays that nothing writes
         self.fresh = count()
         self.numbers: dict[Buf, int] = {}
         self.first_nests: dict[Hashable, tuple[PerfectNest, int]] = {}  # by signature, with the value number
@@ -109,8 +109,8 @@ class _ArrayValues:
     def write(self, nest: PerfectNest) -> list[Buf]:
         """Records the write of a nest and returns the other arrays that have the same value number now."""
         leaf, buf = nest.leaf, nest.leaf.ref.buf
-        original = _original(nest)
-        if original is not None and original in self.constant:
+        original = _copied_buffer(nest)
+        if original is not None and original in self.read_only:
             self.numbers[buf] = self.number_of(original)
             return [original]
         old_number = None if isinstance(leaf, Store) and covers_buffer(nest) else self.number_of(buf)
