@@ -23,7 +23,12 @@ struct control {  /* of a call: the caller's threads */
 };
 """
 
-GNU_PROLOGUE = f"{COMPILERS}\n{CONTROL}"
+VECTORS = """\
+/* Vectors may be wider than the registers of the processor: functions with such arguments are inlined. */
+#pragma GCC diagnostic ignored "-Wpsabi"
+"""
+
+GNU_PROLOGUE = f"{VECTORS}{COMPILERS}\n{CONTROL}"
 
 ISO_PROLOGUE = f"#include <math.h>\n\n{CONTROL}"
 """Included by ISO C after the header of the library, which includes the integer types."""
