@@ -41,7 +41,7 @@ def cases() -> list[Any]:
 
 def run_exported(model: Any, inputs: list[Any]) -> Any:
     """The outputs of the exported import. Raises: OcannlError for models and inputs that are refused."""
-    if not all(isinstance(array, np.ndarray) and array.dtype.kind in "biuf" for array in inputs):
+    if not all(isinstance(a, np.ndarray) and a.dtype.isbuiltin == 1 and a.dtype.kind in "biuf" for a in inputs):
         raise oc.DataError("an input is no array of numbers that ONNX Runtime takes")
     imported = oc.onnx.load(model)
     arrays = dict(zip((declared.name for declared in imported.declared_inputs), inputs, strict=False))
