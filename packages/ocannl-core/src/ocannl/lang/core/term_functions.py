@@ -38,6 +38,10 @@ def maximum(x: object, y: object) -> Term:
     return apply("max", x, y)
 
 
+def fma(x: object, y: object, z: object) -> Term:
+    return apply("fma", x, y, z)
+
+
 def exp(x: Term) -> Term:
     return apply("exp", x)
 
@@ -95,6 +99,6 @@ def polynomial(x: Term, coefficients: Sequence[float]) -> Term:
     *lower, leading = coefficients
     value: Term | float = leading
     for coefficient in reversed(lower):
-        value = apply("fma", x, value, coefficient)
+        value = fma(x, value, coefficient)
     assert isinstance(value, Term)
     return value

@@ -13,7 +13,17 @@ from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.core.term_functions import absolute, exp, maximum, minimum, polynomial, precision_of, trunc, where
+from ocannl.lang.core.term_functions import (
+    absolute,
+    exp,
+    fma,
+    maximum,
+    minimum,
+    polynomial,
+    precision_of,
+    trunc,
+    where,
+)
 from ocannl.lang.ops.elementwise_decorator import formula
 from ocannl.lang.ops.primitives import PRIMITIVES
 
@@ -49,10 +59,6 @@ _TAIL = (
     1.0463131666183472, -1.5353480577468872, 1.1120424270629883, -0.10542963445186615, -0.3351399600505829,
     0.024063842371106148, 0.15096250176429749, 0.04280659928917885, -0.11162195354700089, 0.026355799287557602,
 )  # fmt: skip
-
-
-def fma(x: Term, y: object, z: object) -> Term:
-    return term("fma", x, y, z)
 
 
 def _magnitude(x: Term) -> Term:

@@ -30,7 +30,7 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import bound_names, wrap_in_loops
 
 
-def pad_operands(proc: Proc, min_terms_per_cell: int | None = None) -> Proc:
+def pad_operands(proc: Proc, min_terms: int = machine.MIN_TERMS_PER_PADDED_CELL) -> Proc:
     """Replaces guarded reads of a reduction by reads of a padded copy, each cell of which is read by many terms:
 
         proc step                                                proc step
@@ -47,7 +47,6 @@ def pad_operands(proc: Proc, min_terms_per_cell: int | None = None) -> Proc:
     The tiles of the reduction need no guards, and may be vectorized along every loop. Reductions that have tiles with
     equal guards in all cells, as over a batch, are not changed.
     """
-    min_terms = machine.MIN_TERMS_PER_PADDED_CELL if min_terms_per_cell is None else min_terms_per_cell
     names = Namer(bound_names(proc))
     body: list[Stmt] = []
     bufs: list[Buf] = []
@@ -85,9 +84,9 @@ class _PaddedOperand:
         places = [Affine.of(sym) + first for sym, first in zip(syms, self.first, strict=True)]
         facts: list[Affine] = []
         for fact in guarded.cond.ge0:
-            match = _restricted_axis(fact, self.source.indices)
-            assert match is not None
-            axis, sign = match
+            axis_and_sign = _restricted_axis(fact, self.source.indices)
+            assert axis_and_sign is not None
+            axis, sign = axis_and_sign
             facts.append(places[axis] * sign + (fact - self.source.indices[axis] * sign))
         value = When(Cond(tuple(facts)), Load(Ref(self.source.buf, tuple(places))), guarded.on_false)
         store = Store(Ref(self.buf, tuple(map(Affine.of, syms))), value, self.origin)
@@ -126,10 +125,10 @@ def _are_bounds(cond: Cond, ref: Ref) -> bool:
     """Whether each fact restricts the index along one axis, and all indices are in bounds if the facts hold."""
     ranges = [index.range() for index in ref.indices]
     for fact in cond.ge0:
-        match = _restricted_axis(fact, ref.indices)
-        if match is None:
+        axis_and_sign = _restricted_axis(fact, ref.indices)
+        if axis_and_sign is None:
             return False
-        axis, sign = match
+        axis, sign = axis_and_sign
         low, high = ranges[axis]
         limit = (ref.indices[axis] - fact * sign).const  # of the index
         ranges[axis] = (max(low, limit), high) if sign > 0 else (low, min(high, limit))
