@@ -82,7 +82,17 @@ def test_only_existing_names_are_replaced():
 
 
 def test_gc_is_enabled_in_forked_child():
-    thread, leave = meanwhile(gc_paused())
+    paused = threading.Event()
+    leave = threading.Event()
+
+    @gc_paused
+    def work():
+        paused.set()
+        leave.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    paused.wait()
     try:
         assert not gc.isenabled()
         assert in_child(gc.isenabled)
@@ -93,17 +103,17 @@ def test_gc_is_enabled_in_forked_child():
 
 
 def test_gc_is_reenabled_despite_forks():
-    with gc_paused():
-        assert in_child(lambda: True)
-        assert not gc.isenabled()
-    assert gc.isenabled()
+    @gc_paused
+    def work():
+        return in_child(lambda: True) and not gc.isenabled()
+
+    assert work() and gc.isenabled()
 
 
 def test_disabled_gc_stays_disabled():
     gc.disable()
     try:
-        with gc_paused():
-            assert in_child(lambda: not gc.isenabled())
+        assert gc_paused(in_child)(lambda: not gc.isenabled())
         assert not gc.isenabled()
     finally:
         gc.enable()

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 import threading
 import time
 
@@ -197,32 +198,73 @@ def test_a_failed_compilation_leaves_no_lock(build, fake):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_child_of_a_fork_can_compile(build, fake):
-    with compile_cache.single_flight("key"):
+def test_a_child_of_a_fork_can_compile():
+    with (lock := threading.Lock()):
+        compile_cache.wait_for_others(["key"], lock)
         child = os.fork()
         if child == 0:
-            with compile_cache.single_flight("key"):
-                os._exit(0)
+            compile_cache.wait_for_others(["key"], threading.Lock())
+            os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_flight_lasts_until_all_threads_leave():
-    def waits() -> None:
-        with compile_cache.single_flight("key"):
-            pass
+def test_only_one_thread_at_a_time_compiles_a_key():
+    active, most, started = set(), [], threading.Barrier(6, timeout=20)
 
-    waiters = [threading.Thread(target=waits) for _ in range(3)]
-    with compile_cache.single_flight("key"):
-        flight = compile_cache._in_flight["key"]
-        for waiter in waiters:
-            waiter.start()
-        while flight.users < 4:
-            time.sleep(0.001)
-        assert compile_cache._in_flight["key"] is flight
-    for waiter in waiters:
-        waiter.join()
-    assert not flight.users
-    assert "key" not in compile_cache._in_flight
+    def compile_keys(keys) -> None:
+        started.wait()
+        for _ in range(20):
+            with (lock := threading.Lock()):
+                compile_cache.wait_for_others(keys, lock)
+                most.append(active & set(keys))
+                active.update(keys)
+                time.sleep(0.0005)
+                active.difference_update(keys)
+
+    orders = ["abc", "cba", "bd", "db", "a", "e"]
+    threads = [threading.Thread(target=compile_keys, args=(list(keys),)) for keys in orders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert len(most) == 120 and not any(most)
+    assert not compile_cache._in_flight
+
+
+def test_interrupts_at_every_call_leave_no_lock_and_collection_enabled(build, fake):
+    """Python raises KeyboardInterrupt when it enters a function, among others."""
+    files = ("compile.py", "compile_cache.py", "gc_pause.py", "contextlib.py")
+    calls = 0
+
+    def trace(frame, event, arg):
+        nonlocal calls
+        if frame.f_code.co_filename.endswith(files):
+            calls += 1
+            if calls == last:
+                raise KeyboardInterrupt
+        return None
+
+    kept = []  # as by a debugger, with the frames of their tracebacks
+    with settings(cache=False):
+        for last in range(1, 1000):
+            calls = 0
+            compile_cache.clear()
+            sys.settrace(trace)
+            try:
+                compiled(build, fake)
+            except KeyboardInterrupt as interrupt:
+                kept.append(interrupt)
+            finally:
+                sys.settrace(None)
+            assert gc.isenabled()
+            thread = threading.Thread(target=compiled, args=(build, fake), daemon=True)
+            thread.start()
+            thread.join(20)
+            assert not thread.is_alive(), "a lock is held"
+            if calls < last:
+                break
+    assert len(kept) == last - 1 > 100
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -35,10 +35,14 @@ def explore(routine: Routine, path: str | os.PathLike[str], *, profile: Profile 
     if profile is not None and profile.backend != routine.context.backend.name:
         backends = f"{profile.backend}, not on {routine.context.backend.name}"
         raise ArgumentError(f"`profile` measured `{routine.name}` on {backends}")
-    with gc_paused():
-        text = html_page(contents(routine, profile))
+    text = _page(routine, profile)
     target = Path(path)
     with Writing(path, "page"):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     return target
+
+
+@gc_paused
+def _page(routine: Routine, profile: Profile | None) -> str:
+    return html_page(contents(routine, profile))

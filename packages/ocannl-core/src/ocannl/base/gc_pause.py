@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from ocannl.base.forks import after_fork_in_child
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _is_paused = False
 
 
-@contextmanager
-def gc_paused() -> Iterator[None]:
-    """Context manager that disables cyclic garbage collection, which would only traverse live objects."""
-    global _is_paused
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    _is_paused = True
-    try:
-        yield
-    finally:
-        _is_paused = False
-        gc.enable()
+def gc_paused(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorator that disables cyclic garbage collection during calls: it would only traverse live objects.
+
+    It is not a context manager: Python can raise KeyboardInterrupt when it enters `__exit__`, but not between the
+    beginning of a `finally` clause and its first call.
+    """
+
+    @wraps(function)
+    def paused(*args: P.args, **kwargs: P.kwargs) -> T:
+        global _is_paused
+        if not gc.isenabled():
+            return function(*args, **kwargs)
+        try:
+            _is_paused = True
+            gc.disable()
+            return function(*args, **kwargs)
+        finally:
+            _is_paused = False
+            gc.enable()
+
+    return paused
 
 
 @after_fork_in_child

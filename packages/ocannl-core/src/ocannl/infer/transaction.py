@@ -89,8 +89,7 @@ def decide_connected(start: Iterable[Owner]) -> None:
         for shape in shapes:
             check_cells(shape)
 
-    with gc_paused():
-        transaction(None, action)
+    gc_paused(transaction)(None, action)
     where = user_line() if leaves else ""
     for shape in leaves:
         shape.decided_at = where

@@ -11,8 +11,8 @@ Both paths give equal results, including the placement decisions of nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -52,22 +52,17 @@ class Job:
     name: str
 
 
+@gc_paused
 def compile_programs(jobs: Sequence[Job], backend: Backend, autotuner: Autotuner | None = None) -> list[Program]:
     """Compiles all jobs that are not cached in one run of the backend; their names are distinct. Plans come from the
     `autotuner` if there is one, otherwise from the cost model."""
-    with gc_paused():
-        return _compiled(jobs, backend, autotuner)
-
-
-def _compiled(jobs: Sequence[Job], backend: Backend, autotuner: Autotuner | None) -> list[Program]:
     canons = [canonical(job.code, job.keep_reasons) for job in jobs]
     for canon in canons:
         _refuse_ambiguous(canon.statics)
     plans = autotuner.plan_origin if autotuner else "by the model"
     keys = [compile_cache.key(canon, job.name, backend, plans) for canon, job in zip(canons, jobs, strict=True)]
-    with ExitStack() as locks:
-        for key in sorted(keys):  # a global order prevents deadlock
-            locks.enter_context(compile_cache.single_flight(key))
+    with (lock := Lock()):
+        compile_cache.wait_for_others(keys, lock)
         requests = [_Request(*request) for request in zip(jobs, canons, keys, strict=True)]
         cached = [request.lookup(compile_cache.plain_passes(request.key), backend) for request in requests]
         missing = [request for request, program in zip(requests, cached, strict=True) if program is None]

@@ -6,8 +6,7 @@ import hashlib
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ocannl.backend.api import Backend, CompiledCode
@@ -32,18 +31,9 @@ _live: weakref.WeakValueDictionary[str, Program] = weakref.WeakValueDictionary()
 reused while a routine has the program."""
 _guard = threading.Lock()
 replace_after_fork(globals(), "_guard", threading.Lock)
-_in_flight: dict[str, _Flight] = {}
+_in_flight: weakref.WeakValueDictionary[str, threading.Lock] = weakref.WeakValueDictionary()
+"""The key of a compilation to a lock that is held until its end, by the thread that performs it."""
 _plain_passes: dict[str, frozenset[str]] = {}  # of keys whose compilation has run into a defect
-
-
-class _Flight:
-    """The compilation of one key, alive while a thread performs it or waits for it."""
-
-    __slots__ = ("lock", "users")
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.users = 0
 
 
 def key(canon: Canonical, name: str, backend: Backend, plans: str) -> str:
@@ -81,20 +71,21 @@ def plain_passes(key: str) -> frozenset[str]:
     return _plain_passes.get(key, frozenset())
 
 
-@contextmanager
-def single_flight(key: str) -> Iterator[None]:
-    """Context manager that serializes compilations of one key, so that a second thread finds the first one's result."""
-    with _guard:
-        flight = _in_flight.setdefault(key, _Flight())
-        flight.users += 1
-    try:
-        with flight.lock:
-            yield
-    finally:
+def wait_for_others(keys: Sequence[str], lock: threading.Lock) -> None:
+    """Waits while other threads compile any of the keys, so that their results are found. Other threads wait in turn
+    for `lock`, which the caller holds until the end of its own compilation.
+
+    The caller acquires it, because a `with` statement of a lock is the only form that a KeyboardInterrupt cannot leave
+    acquired. Nothing has to be undone after an interrupt: a key whose lock is free is not being compiled.
+    """
+    while True:
         with _guard:
-            flight.users -= 1
-            if not flight.users and _in_flight.get(key) is flight:
-                del _in_flight[key]
+            held = [other for key in keys if (other := _in_flight.get(key)) is not None and other.locked()]
+            if not held:
+                _in_flight.update(dict.fromkeys(keys, lock))
+                return
+        with held[0]:
+            pass
 
 
 def lookup(key: str, canon: Canonical, name: str, backend: Backend) -> Program | None:
