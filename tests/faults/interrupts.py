@@ -1,13 +1,16 @@
-"""`interrupts.py BACKEND RUNS SEED [PHASE ...]`: Ctrl-C at random moments of each phase of a program's life.
+"""`interrupts.py BACKEND RUNS SEED [--calls] [PHASE ...]`: Ctrl-C at random moments of each phase of a program's life,
+or with `--calls`, KeyboardInterrupt when a random function of the framework is entered, where Python raises it.
 
-Each interrupt must end in KeyboardInterrupt or come too late; afterwards, the context compiles and runs programs, in
-another thread as well, and no compiler is left. Python itself drops interrupts that come during a finalizer or the
-callback of a weak reference; these are counted. Prints what happened, as JSON.
+The former seldom hit the few instructions that matter. Each interrupt must end in KeyboardInterrupt or come too late;
+afterwards, the context compiles and runs programs, in another thread as well, and no compiler is left. Python itself
+drops interrupts that come during a finalizer or the callback of a weak reference; these are counted. Prints what
+happened, as JSON.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import gc
 import json
 import os
 import signal
@@ -17,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from types import FrameType
 
 import numpy as np
 from programs import build, check, inputs
@@ -84,6 +88,32 @@ PHASES = ("compile_new", "compile_and_store", "load", "call", "call_long", "copy
 
 
 dropped: list[object] = []  # by Python
+kept: list[KeyboardInterrupt] = []  # with the frames of their tracebacks, as by a debugger
+TRACED = (f"{os.sep}ocannl", "contextlib.py", "threading.py", "subprocess.py")
+UNTRACED = (__file__, "programs.py")
+
+
+def interrupted_at_call(step: Callable[[int], None], n: int, position: int) -> int:
+    """Raises KeyboardInterrupt when the function at a position in the order of calls is entered; returns the number of
+    calls."""
+    calls = 0
+
+    def trace(frame: FrameType, _event: str, _argument: object) -> None:
+        nonlocal calls
+        file = frame.f_code.co_filename
+        if not file.endswith(UNTRACED) and any(part in file for part in TRACED):
+            calls += 1
+            if calls == position:
+                raise KeyboardInterrupt
+
+    sys.settrace(trace)
+    try:
+        step(n)
+    except KeyboardInterrupt as error:
+        kept.append(error)
+    finally:
+        sys.settrace(None)
+    return calls
 
 
 def interrupted(step: Callable[[int], None], n: int, delay_seconds: float) -> bool:
@@ -104,7 +134,8 @@ def interrupted(step: Callable[[int], None], n: int, delay_seconds: float) -> bo
 
 
 def is_usable(life: Life, n: int) -> None:
-    """The context works, here and in another thread."""
+    """The context works, here and in another thread, and garbage is collected."""
+    assert gc.isenabled()
     failures: list[BaseException] = []
 
     def work() -> None:
@@ -152,19 +183,28 @@ def main() -> int:
     random, counts = Random(SEED), Counter()
     lives = [Life("inline"), Life("threaded")]
     number = 1000
-    for phase in sys.argv[4:] or PHASES:
-        seconds = []
+    at_calls = "--calls" in sys.argv
+    for phase in [name for name in sys.argv[4:] if name != "--calls"] or PHASES:
+        lengths = []
         for life in lives:
-            start = time.perf_counter()
-            getattr(life, phase)(number)
-            seconds.append(time.perf_counter() - start)
             number += 1
+            step, start = getattr(life, phase), time.perf_counter()
+            if at_calls:
+                lengths.append(interrupted_at_call(step, number, 0))
+            else:
+                step(number)
+                lengths.append(time.perf_counter() - start)
         for run in range(RUNS):
-            life = lives[run % 2]
+            life, length = lives[run % 2], lengths[run % 2]
             number += 1
-            counts[phase] += interrupted(getattr(life, phase), number, random.uniform(1e-5, 1.1 * seconds[run % 2]))
-            counts["dropped"] += len(dropped)
-            if run % 10 == 0 or run == RUNS - 1:
+            if at_calls:
+                before = len(kept)
+                interrupted_at_call(getattr(life, phase), number, random.randint(1, length))
+                counts[phase] += len(kept) - before
+            else:
+                counts[phase] += interrupted(getattr(life, phase), number, random.uniform(1e-5, 1.1 * length))
+                counts["dropped"] += len(dropped)
+            if at_calls or run % 10 == 0 or run == RUNS - 1:
                 is_usable(life, 2 * run % 20)
     time.sleep(0.5)
     print(json.dumps({"seed": SEED, "left": children(), **counts}))

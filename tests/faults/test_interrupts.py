@@ -19,3 +19,11 @@ def test_interrupts(compiled, script):
     phases = [count for name, count in report.items() if name not in ("left", "seed", "dropped")]
     assert len(phases) == 7 and min(phases) > RUNS // 4
     assert report["dropped"] < RUNS
+
+
+@pytest.mark.slow
+def test_interrupts_at_calls(compiled, script):
+    report = script("interrupts.py", compiled, RUNS // 5, FIRST, "--calls", limit_seconds=60 + 20 * RUNS)
+    assert report["left"] == []
+    phases = [count for name, count in report.items() if name not in ("left", "seed", "dropped")]
+    assert len(phases) == 7 and min(phases) > RUNS // 10

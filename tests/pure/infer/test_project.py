@@ -292,9 +292,9 @@ def test_an_existing_result_may_be_larger_than_the_written_cells(net):
 def test_projecting_says_nothing_new(net):
     x, lhs = net.x("5"), net.x("5", "lhs")
     logic = einsum(parse("a^b => a^b"))
-    before = (x.must_be_known, len(x.relations), x.rows[2].trail[0].size_equations)
+    before = (x.is_required, len(x.relations), x.rows[2].trail[0].size_equations)
     project(logic, [x], lhs, sizes={"a": 2})
-    assert (x.must_be_known, len(x.relations), x.rows[2].trail[0].size_equations) == before
+    assert (x.is_required, len(x.relations), x.rows[2].trail[0].size_equations) == before
 
 
 def test_projecting_a_mismatch_is_refused(net):

@@ -169,7 +169,7 @@ def units_clash_unnoticed(patch):
 
 @bug("stretches", 1)
 def leaf_flag_lost_at_join(patch):
-    everywhere(patch, "adopt", lambda trail, axis, leaf, must_be_known: None)
+    everywhere(patch, "adopt", lambda trail, axis, leaf, is_required: None)
 
 
 @bug("joined", 130)

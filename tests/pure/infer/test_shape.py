@@ -269,7 +269,7 @@ def test_an_error_changes_nothing(net):
     ):
         net.refuses(".", act)
         assert [s.known for s in (x, w, b, y)] == before
-        assert not any(s.must_be_known for s in (x, b)) and len(b.relations) == 1
+        assert not any(s.is_required for s in (x, b)) and len(b.relations) == 1
     net.add(b, net.x("6", "k"))
     assert net.shapes(y, w, b) == ["5|6", "4->6", "6"]
 

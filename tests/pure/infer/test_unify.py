@@ -180,11 +180,11 @@ def test_a_row_does_not_grow_without_end():
 def test_binding_propagates_the_flags_of_the_variable():
     owner = object()
     var, remainder, axis = RowVar(owner), RowVar(), DimVar()
-    var.must_be_known = True
+    var.is_required = True
     trail = Trail()
     bind(trail, var, Row((axis,), remainder, ()))
-    assert (axis.leaf, axis.must_be_known) == (owner, True)
-    assert (remainder.leaf, remainder.must_be_known, remainder.constrained, remainder.depth) == (owner, True, True, 1)
+    assert (axis.leaf, axis.is_required) == (owner, True)
+    assert (remainder.leaf, remainder.is_required, remainder.constrained, remainder.depth) == (owner, True, True, 1)
     trail.undo()
-    assert (axis.leaf, axis.must_be_known) == (None, False)
-    assert (remainder.leaf, remainder.must_be_known, remainder.constrained, remainder.depth) == (None, False, False, 0)
+    assert (axis.leaf, axis.is_required) == (None, False)
+    assert (remainder.leaf, remainder.is_required, remainder.constrained, remainder.depth) == (None, False, False, 0)

@@ -200,23 +200,23 @@ def test_a_failed_compilation_leaves_no_lock(build, fake):
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_of_a_fork_can_compile():
     with (lock := threading.Lock()):
-        compile_cache.wait_for_others(["key"], lock)
+        compile_cache.wait_for_compilations(["key"], lock)
         child = os.fork()
         if child == 0:
-            compile_cache.wait_for_others(["key"], threading.Lock())
+            compile_cache.wait_for_compilations(["key"], threading.Lock())
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_only_one_thread_at_a_time_compiles_a_key():
-    active, most, started = set(), [], threading.Barrier(6, timeout=20)
+    active, collisions, started = set(), [], threading.Barrier(6, timeout=20)
 
     def compile_keys(keys) -> None:
         started.wait()
         for _ in range(20):
             with (lock := threading.Lock()):
-                compile_cache.wait_for_others(keys, lock)
-                most.append(active & set(keys))
+                compile_cache.wait_for_compilations(keys, lock)
+                collisions.append(active & set(keys))
                 active.update(keys)
                 time.sleep(0.0005)
                 active.difference_update(keys)
@@ -228,7 +228,7 @@ def test_only_one_thread_at_a_time_compiles_a_key():
     for thread in threads:
         thread.join(30)
         assert not thread.is_alive()
-    assert len(most) == 120 and not any(most)
+    assert len(collisions) == 120 and not any(collisions)
     assert not compile_cache._in_flight
 
 

@@ -43,8 +43,8 @@ def emit(trail: Trail, relation: Relation, result: Owner | None, make_result: Ca
     relation.result = result
     if logic.needs_axes:
         for operand in operands:
-            if operand.is_param and not operand.must_be_known:
-                trail.set(operand, "must_be_known", True)
+            if operand.is_param and not operand.is_required:
+                trail.set(operand, "is_required", True)
         for slot, _, meets, _ in (*logic.equal, *logic.stretch):
             if meets:
                 mark_required(trail, operands[slot // 3].rows[slot % 3])
@@ -92,11 +92,11 @@ def variable_part(trail: Trail, relation: Relation, row: RowSpec, actual: Row, s
 def mark_required(trail: Trail, row: Row) -> None:
     """Marks a row along which operands meet: parameters its axes come from need inferred sizes."""
     row = resolve(row)
-    if row.var is not None and not row.var.must_be_known:
-        trail.set(row.var, "must_be_known", True)
+    if row.var is not None and not row.var.is_required:
+        trail.set(row.var, "is_required", True)
     for axis in map(find, row.axes):
-        if axis.size is None and not axis.must_be_known:
-            trail.set(axis, "must_be_known", True)
+        if axis.size is None and not axis.is_required:
+            trail.set(axis, "is_required", True)
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

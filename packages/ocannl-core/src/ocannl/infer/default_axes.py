@@ -165,7 +165,7 @@ def default_leaves(undecided: Undecided) -> list[Default]:
 
 def unconstrained(undecided: Undecided) -> list[OwnerRow]:
     """Rows of parameters with axes that an operation requires but nothing constrains."""
-    reached = [axis for axis in undecided.axes if axis.must_be_known and not is_constrained(axis)]
+    reached = [axis for axis in undecided.axes if axis.is_required and not is_constrained(axis)]
     required = set(reached)
     while reached:
         for upper in map(find, reached.pop().above or ()):
@@ -177,7 +177,7 @@ def unconstrained(undecided: Undecided) -> list[OwnerRow]:
         if owner.is_param:
             for kind, row in zip(KINDS, owner.rows, strict=True):
                 axes = [axis for axis in map(find, resolve(row).axes) if axis.size is None]
-                if any((owner.must_be_known or axis in required) and not is_constrained(axis) for axis in axes):
+                if any((owner.is_required or axis in required) and not is_constrained(axis) for axis in axes):
                     owner_rows[owner, kind] = None
     return list(owner_rows)
 

@@ -83,7 +83,7 @@ def dependent_vars(row_vars: list[RowVar]) -> set[RowVar]:
 
 def unconstrained(undecided: Undecided) -> list[OwnerRow]:
     """Rows of parameters whose axes an operation requires but nothing constrains."""
-    reached = [var for var in undecided.row_vars if var.must_be_known and not is_constrained(var)]
+    reached = [var for var in undecided.row_vars if var.is_required and not is_constrained(var)]
     required = set(reached)
     while reached:
         for _, opnd in above(reached.pop()):
@@ -95,7 +95,7 @@ def unconstrained(undecided: Undecided) -> list[OwnerRow]:
         if owner.is_param:
             for kind, row in zip(KINDS, owner.rows, strict=True):
                 var = resolve(row).var
-                if var is not None and (owner.must_be_known or var in required) and not is_constrained(var):
+                if var is not None and (owner.is_required or var in required) and not is_constrained(var):
                     owner_rows[owner, kind] = None
     return list(owner_rows)
 

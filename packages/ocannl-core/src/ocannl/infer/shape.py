@@ -51,14 +51,14 @@ class Shape:
     uses            weak references to operations that constrained the shape
     origin          the operation that computes the tensor, if any
     explicit_kinds  kinds of the rows specified by the user
-    must_be_known   set for a parameter that an operation reads as more than a scalar
+    is_required   set for a parameter that an operation reads as more than a scalar
     is_finished     all shapes it depends on are decided
     decided_at      user line whose shape query defaulted the unknowns of this leaf
     """
 
     __slots__ = (
         "__weakref__", "_dims", "_extents", "_is_solved", "decided_at", "explicit_kinds", "is_finished",
-        "must_be_known", "origin", "provenance", "relations", "role", "rows", "uses",
+        "is_required", "origin", "provenance", "relations", "role", "rows", "uses",
     )  # fmt: skip
 
     def __init__(self, provenance: Provenance, rows: tuple[Row, Row, Row], role: str = "result") -> None:
@@ -67,7 +67,7 @@ class Shape:
         self.role = role
         self.relations: list[Cause] = []
         self.uses: tuple[Callable[[], Cause | None], ...] = ()
-        self.must_be_known = False
+        self.is_required = False
         self.is_finished = False
         self.decided_at = ""
         self.explicit_kinds: tuple[Kind, ...] = ()

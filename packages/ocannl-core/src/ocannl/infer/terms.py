@@ -41,7 +41,7 @@ class Owner(Protocol):
     role: str
     origin: Cause | None
     rows: tuple[Row, Row, Row]
-    must_be_known: bool  # an operation needs its axes
+    is_required: bool  # an operation needs its axes
     explicit_kinds: tuple[Kind, ...]  # rows specified by the user
     is_finished: bool  # all shapes it depends on are decided
     decided_at: str  # user line whose shape query defaulted the unknowns of this leaf
@@ -128,7 +128,7 @@ class DimVar:
     lower_bound     size of the known axes that fit under this axis, while its own size is unknown
     min_size        minimum size, because the axis is read at a fixed index
     leaf            a tensor that is not computed and has this axis; the axis defaults to the size of its uses
-    must_be_known   operands of an operation meet along the axis: a parameter it comes from needs an inferred size
+    is_required   operands of an operation meet along the axis: a parameter it comes from needs an inferred size
     meets_one       the axis is broadcast with an axis of size 1, which is a sufficient size of a parameter
     above           axes that this axis fits under
     below           axes that fit under this axis
@@ -136,7 +136,7 @@ class DimVar:
     """
 
     __slots__ = (
-        "above", "below", "evidence", "leaf", "link", "lower_bound", "meets_one", "min_size", "must_be_known", "rank",
+        "above", "below", "evidence", "leaf", "link", "lower_bound", "meets_one", "min_size", "is_required", "rank",
         "size", "size_equations", "unit",
     )  # fmt: skip
 
@@ -149,7 +149,7 @@ class DimVar:
         self.lower_bound: int | None = None
         self.min_size = 0
         self.leaf: Owner | None = None
-        self.must_be_known = False
+        self.is_required = False
         self.meets_one = False
         self.above: list[DimVar] | None = None
         self.below: list[DimVar] | None = None
@@ -190,13 +190,13 @@ class Row:
 class RowVar(Row):
     """Unknown number of unknown axes; `value` once determined. A variable is also a row without axes of its own.
 
-    leaf, must_be_known   as for axes
+    leaf, is_required   as for axes
     constrained           a known row constrains this variable, or known axes of a leaf are beside it, so that it may
                           default to the empty row
     depth                 number of axes inferred around this variable since it was created
     """
 
-    __slots__ = ("constrained", "depth", "leaf", "must_be_known", "value", "watchers")
+    __slots__ = ("constrained", "depth", "leaf", "is_required", "value", "watchers")
     lead = ()
     trail = ()
 
@@ -204,7 +204,7 @@ class RowVar(Row):
         self.value: Row | None = None
         self.watchers: list[Constraint] | None = None
         self.leaf = leaf
-        self.must_be_known = False
+        self.is_required = False
         self.constrained = False
         self.depth = depth
 

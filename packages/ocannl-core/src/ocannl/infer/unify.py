@@ -93,7 +93,7 @@ def join(trail: Trail, a: DimVar, b: DimVar) -> None:
         trail.set(a, "min_size", b.min_size)
     if a.size is not None and a.size < a.min_size:
         raise too_small(a, a.size, a.evidence)
-    adopt(trail, a, b.leaf, b.must_be_known)
+    adopt(trail, a, b.leaf, b.is_required)
     if b.meets_one and not a.meets_one:
         trail.set(a, "meets_one", True)
     for attribute in ("above", "below", "size_equations"):
@@ -104,12 +104,12 @@ def join(trail: Trail, a: DimVar, b: DimVar) -> None:
     trail.queue.append(a)
 
 
-def adopt(trail: Trail, axis: DimVar, leaf: Owner | None, must_be_known: bool) -> None:
-    """Propagates the leaf and the `must_be_known` flag of an equal axis."""
+def adopt(trail: Trail, axis: DimVar, leaf: Owner | None, is_required: bool) -> None:
+    """Propagates the leaf and the `is_required` flag of an equal axis."""
     if leaf is not None and axis.leaf is None:
         trail.set(axis, "leaf", leaf)
-    if must_be_known and not axis.must_be_known:
-        trail.set(axis, "must_be_known", True)
+    if is_required and not axis.is_required:
+        trail.set(axis, "is_required", True)
 
 
 def bind(trail: Trail, var: RowVar, value: Row) -> None:
@@ -124,9 +124,9 @@ def bind(trail: Trail, var: RowVar, value: Row) -> None:
         propagate_flags(trail, var, remainder, var.constrained or has_known_axes)
         if depth > remainder.depth:
             trail.set(remainder, "depth", depth)
-    if var.leaf is not None or var.must_be_known:
+    if var.leaf is not None or var.is_required:
         for axis in value.axes:
-            adopt(trail, find(axis), var.leaf, var.must_be_known)
+            adopt(trail, find(axis), var.leaf, var.is_required)
     if var.watchers is not None:
         trail.queue.extend(var.watchers)
         trail.set(var, "watchers", None)
@@ -136,8 +136,8 @@ def propagate_flags(trail: Trail, source: RowVar, target: RowVar, constrained: b
     """Propagates the leaf and flags of a row variable to another variable of the same row."""
     if source.leaf is not None and target.leaf is None:
         trail.set(target, "leaf", source.leaf)
-    if source.must_be_known and not target.must_be_known:
-        trail.set(target, "must_be_known", True)
+    if source.is_required and not target.is_required:
+        trail.set(target, "is_required", True)
     if constrained and not target.constrained:
         trail.set(target, "constrained", True)
 

@@ -71,7 +71,7 @@ def plain_passes(key: str) -> frozenset[str]:
     return _plain_passes.get(key, frozenset())
 
 
-def wait_for_others(keys: Sequence[str], lock: threading.Lock) -> None:
+def wait_for_compilations(keys: Sequence[str], lock: threading.Lock) -> None:
     """Waits while other threads compile any of the keys, so that their results are found. Other threads wait in turn
     for `lock`, which the caller holds until the end of its own compilation.
 
@@ -80,11 +80,11 @@ def wait_for_others(keys: Sequence[str], lock: threading.Lock) -> None:
     """
     while True:
         with _guard:
-            held = [other for key in keys if (other := _in_flight.get(key)) is not None and other.locked()]
-            if not held:
+            active = [claim for key in keys if (claim := _in_flight.get(key)) is not None and claim.locked()]
+            if not active:
                 _in_flight.update(dict.fromkeys(keys, lock))
                 return
-        with held[0]:
+        with active[0]:
             pass
 
 

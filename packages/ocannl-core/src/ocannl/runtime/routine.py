@@ -17,7 +17,7 @@ from ocannl.backend.api import DirectCallable, Entry, SharedInt64
 from ocannl.base import extensions, html_text, spelling
 from ocannl.base.config import TRACE
 from ocannl.base.errors import ArgumentError, BackendError, CodeError, DataError
-from ocannl.base.traceback_filtering import public_class
+from ocannl.base.traceback_filtering import public, public_class
 from ocannl.ir.affine import Sym
 from ocannl.ir.tnode import Decision, TNode
 from ocannl.runtime.context_protocol import ExecutionContext
@@ -221,6 +221,7 @@ class DirectRoutine(Routine):
         super().__init__(context, program, entry, written, memory)
         routine_ref = weakref.ref(self)  # a strong reference would form a cycle
 
+        @public  # called by native code, thus the outermost frame of the framework
         def fallback(*args: Any, **symbols: Any) -> None:
             routine = routine_ref()
             if routine is None:
