@@ -51,7 +51,7 @@ class Shape:
     uses            weak references to operations that constrained the shape
     origin          the operation that computes the tensor, if any
     explicit_kinds  kinds of the rows specified by the user
-    is_required   set for a parameter that an operation reads as more than a scalar
+    is_required     set for a parameter that an operation reads as more than a scalar
     is_finished     all shapes it depends on are decided
     decided_at      user line whose shape query defaulted the unknowns of this leaf
     """
