@@ -29,7 +29,7 @@ from ocannl.ir.loops import Proc
 
 CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
 CPU_INFO = Path("/proc/cpuinfo")
-FORMAT = "cpu 1"  # changes with the fields of `Cpu` and with the way in which they are measured
+FORMAT = "cpu 2"  # changes with the fields of `Cpu` and with the way in which they are measured
 MAX_FILE_BYTES = 1 << 16
 IDENTIFICATION = ("vendor_id", "cpu family", "model", "model name", "stepping", "microcode", "flags", "Features")
 _log = logger("backend.cpu")

@@ -1,7 +1,8 @@
 """Measures the processor at hand with compiled programs (see `ocannl.backend.cpu.probe_programs`), within 0.2 s.
 
 Other work on the machine only adds to the duration of a program: the shortest of several runs counts. Results are
-limited to what processors can do, and rounded to coarse steps, so that repeated measurements agree.
+limited to what processors can do, and rounded to coarse steps, so that repeated measurements agree; caches of a core
+are measured several times, and the median counts, since work on the other thread of a core takes a share of them.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import mmap
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import log2, sqrt
-from statistics import median
+from statistics import median, median_low
 from typing import Any
 
 import numpy as np
@@ -26,23 +27,24 @@ from ocannl.backend.cpu.probe_programs import (
     programs,
 )
 from ocannl.backend.cpu.queue import InlineQueue
-from ocannl.ir.cpu import Cpu
+from ocannl.ir.cpu import Cpu, cpu_from_tree
 from ocannl.ir.loops import Proc
 
 LIMIT_SECONDS = 0.2
+SAMPLES = 7  # of what takes a few milliseconds; on a busy machine, single ones differ by a factor of two
 MAX_ARRAY_BYTES = 1 << 26  # also the largest size of a last-level cache that is measured
 MIN_CHASED = 4096  # loads of a walk
 WALKS = 16
 CHASED_LINES = 2048  # of a region that is larger than the private caches
 CHAIN_STEPS = 4000  # about 4 us
-REPETITIONS, FAR_REPETITIONS, LATE_REPETITIONS = 12, 2, 2
+REPETITIONS, CHAIN_REPETITIONS, FAR_REPETITIONS, LATE_REPETITIONS = 12, 64, 2, 2
 LAPS = 64
 MIN_READ_BYTES = 1 << 20  # of a measurement of bandwidth
 LINE_WORDS = 8  # distance of the lines that are read of successive pages, so that they use all sets of the L1 cache
 L1_TLB_CANDIDATES = (32, 48, 64, 96, 128, 192, 256)
 L2_TLB_CANDIDATES = (512, 1024, 1536, 2048, 3072, 4096)
 TLB_LOAD = 7 / 8  # of the entries are used when a number of entries is tested; code and stack need some
-L1_TLB_MISSING_PAGES, L2_TLB_MISSING_PAGES = 448, 6144  # more than the first level, and all levels, can hold
+L1_TLB_MISSING_PAGES, L2_TLB_MISSING_PAGES = 320, 6144  # more than the first level, and all levels, can hold
 MEGAHERTZ_STEP = 500
 
 
@@ -51,10 +53,8 @@ def measure_cpu(compile: Callable[[Sequence[Proc]], NativeCode], lanes: int, rep
     float32 elements of a vector. Raises `CompileError` or `OSError` if the programs cannot run."""
     array_bytes = min(MAX_ARRAY_BYTES, memory_bytes() // 16 // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES)
     probe = _Probe(compile, max(1, lanes), array_bytes)
-    cpu = probe.core(reported)
-    cpu = probe.near_caches(cpu)
-    cpu = probe.tlb(cpu)
-    return probe.far_memory(cpu)
+    samples = [asdict(probe.tlb(probe.near_caches(probe.core(reported)))) for _ in range(SAMPLES)]
+    return probe.far_memory(cpu_from_tree(_median(samples)))
 
 
 def coarse(value: float, lowest: int, highest: int) -> int:
@@ -62,6 +62,14 @@ def coarse(value: float, lowest: int, highest: int) -> int:
     limited = min(max(value, lowest), highest)
     power = 1 << max(0, int(log2(max(1, limited))))
     return min((power, power * 3 // 2, power * 2), key=lambda step: abs(log2(max(1, step) / max(1.0, limited))))
+
+
+def _median(samples: Sequence[Any]) -> Any:
+    """Returns the tree of the medians of the numbers in equal places of trees."""
+    first = samples[0]
+    if isinstance(first, dict):
+        return {name: _median([sample[name] for sample in samples]) for name in first}
+    return median_low(samples)
 
 
 class _Probe:
@@ -85,6 +93,7 @@ class _Probe:
             self._link(name, Location(cells, 0), *far) for name in ("multiply", "chain", "multiply_beside_chain")
         )
         array.bytes[:: mmap.PAGESIZE] = 0  # takes the pages
+        small_pages.bytes[: L2_TLB_MISSING_PAGES * mmap.PAGESIZE : mmap.PAGESIZE] = 0
         self.call_ns = min(_durations(lambda: self.chain(0), 64))
         self.cycle_ns = 1.0
         self.random = np.random.default_rng(0)
@@ -102,7 +111,8 @@ class _Probe:
         """Measures clock rates, multiply-additions and loads per cycle, and loads that cross lines."""
         steps = CHAIN_STEPS
         self.multiply(steps)  # wide vectors may change the clock rate
-        self.cycle_ns = self._cycles(lambda: self.chain(steps)) / steps / CHAIN_STEP_CYCLES
+        chain_ns = min(_durations(lambda: self.chain(steps), CHAIN_REPETITIONS)) - self.call_ns
+        self.cycle_ns = max(1, chain_ns) / steps / CHAIN_STEP_CYCLES
         fmas = MULTIPLY_ACCUMULATORS * steps / self._cycles(lambda: self.multiply(steps))
         wide_cycles = self._cycles(lambda: self.both(steps)) / steps / CHAIN_STEP_CYCLES
         block_bytes = READ_ACCUMULATORS * self.lanes * 4
