@@ -10,7 +10,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
-from ocannl.lang.fft import blocked_transforms
+from ocannl.base import row_blocks
 from ocannl.lang.fft.transform_axes import complex_array
 
 FFT = oc.fft
@@ -98,7 +98,7 @@ def test_axes_by_specs(ctx, seed):
 
 
 def test_blocks_of_rows(ctx, monkeypatch):
-    monkeypatch.setattr(blocked_transforms, "BLOCK_CELLS", 20)
+    monkeypatch.setattr(row_blocks, "BLOCK_CELLS", 20)
     array = RNG.normal(size=(3, 5, 8))
     np.testing.assert_allclose(FFT.rfft2(array).numpy(ctx), pairs(np.fft.rfft2(array)), atol=1e-12)
     np.testing.assert_allclose(FFT.irfft2(FFT.rfft2(array)).numpy(ctx), array, atol=1e-12)

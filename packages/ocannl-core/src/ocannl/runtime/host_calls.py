@@ -4,7 +4,7 @@
 
 A routine with host calls is a sequence of *parts*. Those that are not calls are compiled and cached as separate
 programs. Nodes that several parts access are kept. Every call waits until the queue has computed its inputs, and
-executes in the thread of the caller.
+executes in the thread of the caller, which may start others: as many as execute native programs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from ocannl.backend.api import Entry, Location, Queue
 from ocannl.backend.cpu.queue import CpuQueue
 from ocannl.base.errors import CodeError, HostCallError, OcannlError
+from ocannl.base.row_blocks import host_threads
 from ocannl.ir.affine import Sym
 from ocannl.ir.assign import Comp, LabeledBlock, Seq, host_calls
 from ocannl.ir.host_call import DeferredArray, HostCall
@@ -87,9 +88,11 @@ def native_step(queue: Queue, entry: Entry, syms: Sequence[Sym], all_syms: Seque
 def host_step(queue: Queue, call: HostCall, routine: str, locate: Callable[[TNode], Location]) -> Entry:
     """The step that executes a host call. `locate` gives the location of a node in device memory."""
     arrays = {node: _HostAccess.of(queue, node, locate(node)) for node in call.nodes}
+    threads = queue.control.threads if isinstance(queue, CpuQueue) else 1
 
     def step(*_: int) -> None:
         inputs = {node: arrays[node].read() for node in call.read}
+        token = host_threads.set(threads)
         try:
             for node, value in call.results(call.function(*call.arguments(inputs.__getitem__))):
                 arrays[node].write(value)
@@ -99,6 +102,8 @@ def host_step(queue: Queue, call: HostCall, routine: str, locate: Callable[[TNod
             raise HostCallError(
                 f"{call} of routine `{routine}` failed: {type(error).__name__}: {error}{position(call)}"
             ) from error
+        finally:
+            host_threads.reset(token)
 
     return step
 

@@ -1,6 +1,6 @@
 """Fourier transforms of NumPy arrays along the last axis and others, which write to the memory of their results.
 
-Rows are transformed in blocks that stay in the cache until they are copied to the result.
+Rows are transformed in blocks that stay in the cache until they are copied to the result, by several threads.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ocannl.base.row_blocks import for_each_block, host_threads
 from ocannl.ir.host_call import DeferredArray
 from ocannl.lang.linalg.arrays import Array
 
 Norm = Literal["backward", "ortho", "forward"]
 RowFunction = Callable[[Array], Array]
-BLOCK_CELLS = 1 << 17
 
 
 def library() -> Any:
@@ -39,9 +39,11 @@ def complex_view(pairs: Array) -> Array:
 def transform_rows(function: RowFunction, source: Array, target: Array) -> None:
     """Stores the function of the rows of `source`, which are along its last axis, in those of `target`."""
     rows, results = source.reshape(-1, source.shape[-1]), target.reshape(-1, target.shape[-1])
-    step = max(1, BLOCK_CELLS // rows.shape[-1])
-    for start in range(0, len(rows), step):
-        results[start : start + step] = function(rows[start : start + step])
+
+    def transform(block: slice) -> None:
+        results[block] = function(rows[block])
+
+    for_each_block(transform, *rows.shape)
 
 
 def overwrite_with_transform(function: str, array: Array, axes: list[int], norm: Norm) -> None:
@@ -52,7 +54,7 @@ def overwrite_with_transform(function: str, array: Array, axes: list[int], norm:
     if library() is np.fft:
         array[...] = name(array, axes=axes, norm=norm)
         return
-    result = name(array, axes=axes, norm=norm, overwrite_x=True)
+    result = name(array, axes=axes, norm=norm, overwrite_x=True, workers=host_threads.get())
     if not np.shares_memory(result, array):
         array[...] = result
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ocannl.base.errors import DataError, ShapeError
+from ocannl.base.row_blocks import for_each_block
 from ocannl.infer.logic import einsum
 from ocannl.infer.spec import Spec
 from ocannl.ir.ops import ADD
@@ -155,7 +156,9 @@ def _comparable(cells: Array) -> Array:
 
 
 def _ordered(cells: Array, descending: bool) -> Array:
-    ascending: Array = np.sort(cells, axis=-1)
+    ascending = np.array(cells, order="C").reshape(-1, cells.shape[-1] or 1)
+    for_each_block(lambda block: ascending[block].sort(axis=-1), *ascending.shape)
+    ascending = ascending.reshape(cells.shape)
     return ascending[..., ::-1] if descending else ascending
 
 
@@ -172,13 +175,15 @@ def _ascending_order(cells: Array) -> Array:
         return np.argsort(cells, axis=-1, kind="stable").astype(np.int32)
     rows = cells.reshape(-1, cells.shape[-1])
     order = np.empty(rows.shape, np.int32)
-    step = max(1, _BLOCK_CELLS // rows.shape[-1])
-    for start in range(0, len(rows), step):  # blocks stay in the cache
-        keys = _ordinals(rows[start : start + step]).astype(np.int64)
+
+    def write(block: slice) -> None:
+        keys = _ordinals(rows[block]).astype(np.int64)
         keys <<= 32
         keys |= np.arange(rows.shape[-1])
         keys.sort(axis=-1)
-        order[start : start + step] = keys  # the low bits
+        order[block] = keys  # the low bits
+
+    for_each_block(write, *rows.shape)
     return order.reshape(cells.shape)
 
 
@@ -193,19 +198,21 @@ def _ordinals(cells: Array) -> Array:
 
 
 def _first_in_order(cells: Array, k: int, descending: bool) -> Array:
-    """The first `k` indices of the stable order, in blocks of rows whose intermediate results stay in the cache."""
+    """The first `k` indices of the stable order, in blocks of rows."""
     size = cells.shape[-1]
     if k == 0 or cells.size == 0 or 8 * k > size:
         return _stable_order(cells, descending)[..., :k]
     rows = cells.reshape(-1, size)
     ids = np.empty((len(rows), k), np.int32)
-    step = max(1, _BLOCK_CELLS // size)
-    for start in range(0, len(rows), step):
-        ids[start : start + step] = _first_of_rows(rows[start : start + step], k, descending)
+
+    def write(block: slice) -> None:
+        ids[block] = _first_of_rows(rows[block], k, descending)
+
+    for_each_block(write, *rows.shape)
     return ids.reshape(*cells.shape[:-1], k)
 
 
-_BLOCK_CELLS, _GROUPS_PER_CELL = 1 << 16, 8
+_GROUPS_PER_CELL = 8
 
 
 def _first_of_rows(rows: Array, k: int, descending: bool) -> Array:

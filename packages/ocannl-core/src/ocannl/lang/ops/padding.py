@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,24 +82,38 @@ def pad(x: object, widths: Widths, spec: str | None = None, *, mode: str = "cons
     per_axis = {name: width for name, width in per_axis.items() if width != (0, 0)}
     if mode == "constant":
         return pad_with(axes, per_axis, python_number(value))
+    sources = {}
     for name, (before, after) in per_axis.items():
         size = axes.size(name)
         if size == 0:
             raise ShapeError(f"`pad` of `{axes.x.label}`: the axis `{name}` has no cells to copy; use mode='constant'")
         check_table("pad", name, before + size + after)
         outside = [np.arange(-before, 0), np.arange(size, size + after)]
-        axes = axes.with_tensor(_surrounded(axes, name, [SOURCES[mode](positions, size) for positions in outside]))
-    return axes.x
+        sources[name] = [SOURCES[mode](positions, size) for positions in outside]
+    return _surrounded(axes, sources) if sources else axes.x
 
 
-def _surrounded(axes: SelectedAxes, name: str, sources: Sequence[Array]) -> Tensor:
-    """The tensor between its cells at the sources before and after an axis."""
-    before, after = (select_along(axes, name, part) if len(part) else None for part in sources)
-    parts = ((f"{name}'", before), (name, axes.x), (f"{name}''", after))  # no user can write such names
-    present = [(label, part) for label, part in parts if part is not None]
-    shapes = tuple(axes.renamed({name: (Label(label),)}) for label, _ in present)
-    result = axes.renamed({name: (Concat(tuple(Label(label) for label, _ in present)),)})
-    return apply(concatenation(axes.title, einsum(Spec(shapes, result))), [part for _, part in present])
+def _surrounded(axes: SelectedAxes, sources: Mapping[str, Sequence[Array]]) -> Tensor:
+    """The tensor between its cells at the sources before and after each axis. All parts are copied to the result at
+    once, so that the tensor itself is read once."""
+    parts, result = [axes], axes.shape
+    for name, (before, after) in sources.items():
+        outside = {f"{name}'": before, f"{name}''": after}  # no user can write such names
+        labels = [label for label in (f"{name}'", name, f"{name}''") if label == name or len(outside[label])]
+        parts = [
+            part if label == name else _selected(part, name, label, outside[label])
+            for part in parts
+            for label in labels
+        ]
+        result = replace(axes, shape=result).renamed({name: (Concat(tuple(map(Label, labels))),)})
+    shapes = tuple(part.shape for part in parts)
+    return apply(concatenation(axes.title, einsum(Spec(shapes, result))), [part.x for part in parts])
+
+
+def _selected(axes: SelectedAxes, name: str, label: str, sources: Array) -> SelectedAxes:
+    """The cells of an axis at its sources, along an axis of this label."""
+    cells = select_along(axes, name, sources)
+    return replace(axes, x=cells, shape=axes.renamed({name: (Label(label),)}))
 
 
 def pairs_of(title: str, widths: Any, count: int) -> list[Width]:
@@ -125,7 +141,8 @@ def pad_with(axes: SelectedAxes, widths: dict[str, Width], value: float) -> Tens
         return axes.x
     padded = axes.renamed({name: (_with_parts(name, width),) for name, width in widths.items()})
     zeros = apply(concatenation("pad", einsum(Spec((axes.shape,), padded))), [axes.x])
-    return zeros if value == 0 else _fill_outside(axes.with_tensor(zeros), widths, value)
+    is_positive_zero = value == 0 and math.copysign(1.0, value) > 0
+    return zeros if is_positive_zero else _fill_outside(axes.with_tensor(zeros), widths, value)
 
 
 def _with_parts(name: str, width: Width) -> Concat:

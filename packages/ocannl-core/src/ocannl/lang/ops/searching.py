@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ocannl.base.errors import CodeError, DataError, ShapeError
+from ocannl.base.row_blocks import for_each_block
 from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse
 from ocannl.ir.ops import ADD
@@ -122,20 +123,29 @@ def nonzero(x: object, size: int, fill: int = -1) -> Tensor:
     return apply(operation, [values])
 
 
-_BLOCK_CELLS = 1 << 16
-
-
 def _write_nonzero(array: Array, tuples: Array) -> None:
-    """Writes the index tuples of the first nonzero cells, in blocks that stay in the cache."""
-    cells, count = array.reshape(-1), 0
-    for start in range(0, cells.size, _BLOCK_CELLS):
-        flat_indices = np.flatnonzero(cells[start : start + _BLOCK_CELLS] != 0)[: len(tuples) - count] + start
-        rows = tuples[count : count + len(flat_indices)]
-        for axis in range(array.ndim - 1, -1, -1):
-            flat_indices, rows[:, axis] = np.divmod(flat_indices, array.shape[axis])
-        count += len(flat_indices)
-        if count == len(tuples):
-            break
+    """Writes the index tuples of the first nonzero cells. These are first counted in all blocks."""
+    cells, counts = array.reshape(-1), {}
+
+    def count(block: slice) -> None:
+        counts[block.start] = np.count_nonzero(cells[block] != 0)
+
+    for_each_block(count, cells.size, 1)
+    starts = sorted(counts)
+    rows_before = dict(zip(starts, np.cumsum([0, *(counts[start] for start in starts)]).tolist(), strict=False))
+
+    def write(block: slice) -> None:
+        rows = tuples[rows_before[block.start] :][: counts[block.start]]
+        if not rows.size:
+            return
+        positions = np.flatnonzero(cells[block] != 0)[: len(rows)] + block.start
+        for axis in range(array.ndim - 1, 0, -1):
+            quotients = positions // array.shape[axis]
+            rows[:, axis] = positions - quotients * array.shape[axis]
+            positions = quotients
+        rows[:, 0] = positions
+
+    for_each_block(write, cells.size, 1)
 
 
 @composite
