@@ -106,3 +106,17 @@ def test_sums_of_rows_are_partial_sums_along_the_rows(ops_per_term: int) -> None
     )  # fmt: skip
     tile = cost_model.best_tile(shape)
     assert tile is not None and tile.vector == 1
+
+
+@pytest.mark.parametrize("ops_per_term", [8, 60])
+def test_gathers_of_maps_delay_the_arithmetic(ops_per_term: int) -> None:
+    """A map whose vectors would be assembled from cells of different rows is slower, however much it computes."""
+
+    def cycles(stride: int) -> float:
+        shape = NestShape(
+            (128,), (), tileable=(True,), vectorizable=(True,), reduction_reads=((stride,),), epilogue_reads=(),
+            writes=((1,),), ops_per_term=ops_per_term, ops_per_cell=0, lanes=8, registers=16,
+        )  # fmt: skip
+        return cost_model.min_cycles(shape)
+
+    assert cycles(1536) >= cycles(1) + 128 / 8 * 4

@@ -49,7 +49,7 @@ from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.loop_generation import build_loops
 from ocannl.opt.schedule.plan import ScalarPlan, TilePlan, model_plan
 from ocannl.opt.schedule.plan.packing import block_trip_counts, panel_loops
-from ocannl.opt.schedule.plan.register_tiles import best_tile_plan, load_imbalance
+from ocannl.opt.schedule.plan.register_tiles import best_tile_plan, load_imbalance, tiling_problem
 from ocannl.opt.schedule.schedule import schedule_with
 
 SSE, AVX, AVX512 = (Capabilities(vector_bytes=size, vector_registers=16 + size // 64 * 16) for size in (16, 32, 64))
@@ -542,3 +542,14 @@ def test_loops_have_the_lanes_of_the_plan() -> None:
     stmt = build_loops(group, TilePlan(((i, 4), (j, 8)), (k,), j, 8, 1), Namer())
     widths = {node.sym.extent for node in walk(stmt) if isinstance(node, For) and node.mode is Mode.VECTORIZED}
     assert widths == {8, 4}
+
+
+def test_common_subexpressions_are_work_once() -> None:
+    """The arithmetic of `x^16` by squares, each of which appears twice in the tree, is four products."""
+    i = sym("i", 64)
+    power: Expr = load(buf("x", 64), i)
+    for _ in range(4):
+        power = apply("mul", power, power)
+    group = group_over((i,), Store(ref(out("y", 64), i), power))
+    problem = tiling_problem(group, Capabilities(vector_bytes=32))
+    assert problem is not None and problem.nest_shape().ops_per_term == 4

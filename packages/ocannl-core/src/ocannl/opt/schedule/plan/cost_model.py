@@ -203,7 +203,8 @@ def _output_tile_cycles(shape: NestShape, vector: int, row: int | None) -> Calla
         [_TileAccess.of(ref, vector, row, lanes) for ref in refs]
         for refs in (shape.reduction_reads, shape.writes, shape.epilogue_reads)
     )
-    term_loads = _LoadCounts.of(reads, not shape.reduction_extents)
+    is_map = not shape.reduction_extents
+    term_loads = _LoadCounts.of(reads, is_map)
     stores, epilogue_loads = _LoadCounts.of(writes), _LoadCounts.of(epilogue_reads)
     walks = [
         [
@@ -223,7 +224,7 @@ def _output_tile_cycles(shape: NestShape, vector: int, row: int | None) -> Calla
     latency = startup = 0  # tiles without reductions overlap
     if shape.reduction_extents:
         latency, startup = machine.ADD_LATENCY_CYCLES, machine.TILE_STARTUP_CYCLES
-    gathers = [read for read in reads if shape.reduction_extents and _is_gathered(read.vector_stride)]
+    gathers = [read for read in reads if _is_gathered(read.vector_stride) and not (is_map and read.row_stride == 1)]
     line_shares = [(_line_fraction(read.vector_stride) * lanes, _line_fraction(read.row_stride)) for read in reads]
     has_refetches = shape.reduction_extents and refetches
     l1_cells = l1 / line / sum(refetches) if has_refetches else inf  # tiles of at most so many cells stay in L1

@@ -246,4 +246,4 @@ def _strides_along_loops(ref: Ref, syms: tuple[Sym, ...], strides: Strides) -> S
 
 
 def _work_without_loads(value: Expr) -> int:
-    return cost(value).work - max(0, len(loads(value)) - 1)
+    return cost(value, eliminates_common_subexpressions=True).work - max(0, len(set(loads(value))) - 1)
