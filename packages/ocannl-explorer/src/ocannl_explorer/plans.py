@@ -86,5 +86,6 @@ def plan_text(plan: Plan) -> str:
         "blocks": f"{plan.k_block} terms, {plan.blocked_loops} inner loops" if plan.k_block else "",
         "strips": f"{plan.strip[0].name} by {plan.strip[1]}" if plan.strip else "",
         "prefetched": ", ".join(ref.buf.name for ref, _ in plan.prefetched),
+        "prefetched panels": ", ".join(ref.buf.name for ref in plan.prefetched_panels),
     }
     return "; ".join(f"{key} {text}" for key, text in parts.items() if text)

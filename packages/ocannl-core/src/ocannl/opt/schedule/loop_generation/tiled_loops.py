@@ -212,11 +212,12 @@ class _TileBuilder:
         return (*init, *self.reduction_loops(region, reduction, acc, region, term))
 
     def prefetches(self, region: TileRegion, update: Update) -> Body:
-        """Builds prefetches of the vectors of panels that a later iteration of the innermost reduction loop reads, and
-        of the vectors of operands that a later tile reads."""
-        if not self.panels and not self.plan.prefetched:
+        """Builds prefetches of the lines of panels that a later iteration of the innermost reduction loop reads, and of
+        the lines of operands that a later tile reads."""
+        if not self.plan.prefetched_panels and not self.plan.prefetched:
             return ()
-        k, panels = self.plan.reduction_syms[-1], {panel.buf for panel in self.panels}
+        k = self.plan.reduction_syms[-1]
+        panels = {panel.buf for panel in self.panels if panel.source in self.plan.prefetched_panels}
         distances = {
             ref: machine.PANEL_PREFETCH_ITERATIONS * ref.stride(k)
             for ref in loads(update.value) if ref.buf in panels and ref.stride(region.vector) == 1
@@ -228,9 +229,12 @@ class _TileBuilder:
             distance = distances.get(ref, later.get(ref))
             if distance is None:
                 continue
-            for strip, vector in [(part, n) for part in region.strips for n in range(part.vectors)]:
-                lane = strip.lanes - 1 if ref in later else 0  # the first line is also the last one of the tile before
-                values = {**region.values, **rows, region.vector: strip.first + vector * strip.lanes + lane}
+            line_vectors = max(1, machine.LINE_BYTES // (self.plan.lanes * ref.buf.precision.nbytes))
+            for strip, vector in [(part, n) for part in region.strips for n in range(0, part.vectors, line_vectors)]:
+                # the first line of an operand is also the last one of the tile before; panels begin with a line
+                end = min(vector + line_vectors, strip.vectors)
+                lane = end * strip.lanes - 1 if ref in later else vector * strip.lanes
+                values = {**region.values, **rows, region.vector: strip.first + lane}
                 cell = Ref(ref.buf, tuple([index.substitute(values) for index in ref.indices]))
                 body.append(Prefetch(cell, distance))
         return tuple(body)

@@ -12,7 +12,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.schedule.plan.candidates import candidate_plans
 from ocannl.opt.schedule.plan.loop_order import order_loops
-from ocannl.opt.schedule.plan.prefetched_operands import with_prefetched_operands
+from ocannl.opt.schedule.plan.prefetched_operands import with_prefetched_operands, with_prefetched_panels
 from ocannl.opt.schedule.plan.register_tiles import TilePlan, best_tile_plan
 from ocannl.opt.schedule.plan.scalar_plans import ScalarPlan, scalar_plan
 
@@ -25,7 +25,8 @@ def model_plan(group: FusionGroup, capabilities: Capabilities, is_parallel: bool
     if tile is None:
         return scalar_plan(group)
     cpu = capabilities.cpu
-    return with_prefetched_operands(group, order_loops(group, tile, cpu), cpu)
+    plan = with_prefetched_panels(group, order_loops(group, tile, cpu), cpu)
+    return with_prefetched_operands(group, plan, cpu)
 
 
 __all__ = ["ScalarPlan", "Plan", "TilePlan", "model_plan", "candidate_plans"]

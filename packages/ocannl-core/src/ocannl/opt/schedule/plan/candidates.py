@@ -16,6 +16,7 @@ from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.schedule.plan.cost_model import tiles_by_cost
 from ocannl.opt.schedule.plan.loop_order import order_loops, with_default_blocks
 from ocannl.opt.schedule.plan.packing import packable_operands
+from ocannl.opt.schedule.plan.prefetched_operands import with_prefetched_panels
 from ocannl.opt.schedule.plan.register_tiles import (
     TilePlan,
     best_tile_plan,
@@ -36,11 +37,12 @@ def candidate_plans(
     if tile_plan is None:
         return (scalar_plan(group),)
     rounding, cpu = rounding_class(group, tile_plan), capabilities.cpu
-    best = order_loops(group, tile_plan, cpu)
+    best = with_prefetched_panels(group, order_loops(group, tile_plan, cpu), cpu)
     candidates = {best: None}
     variants = chain(_loop_order_variants(tile_plan), _tile_variants(group, tile_plan, capabilities))
     equal = (variant for variant in variants if rounding_class(group, variant) == rounding)
-    packed = (with_default_blocks(group, variant, cpu) for variant in equal)
+    blocked = (with_default_blocks(group, variant, cpu) for variant in equal)
+    packed = (with_prefetched_panels(group, variant, cpu) for variant in blocked)
     for plan in chain(_packing_variants(group, best), packed):
         if len(candidates) == limit:
             break

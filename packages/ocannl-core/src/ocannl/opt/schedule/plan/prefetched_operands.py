@@ -1,14 +1,16 @@
-"""Software prefetching of operands that come from memory, a tile ahead: their lines are too far apart for processors to
-predict (compare Mowry et al. 1992)."""
+"""Software prefetching (compare Mowry et al. 1992) of operands that come from memory, a tile ahead, because their lines
+are too far apart for processors to predict; and of panels that come from the private cache, a few terms ahead."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from ocannl.ir.cpu import Cpu
 from ocannl.ir.loops import AccessMode, Ref
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
+from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.access_cost import tile_runs
 from ocannl.opt.schedule.plan.packing import packable_operands
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
@@ -44,3 +46,39 @@ def _distance_of_next_tile(ref: Ref, plan: TilePlan) -> int:
         if trip_counts[sym] > 1 and ref.stride(sym):
             return max(1, size) * ref.stride(sym)
     return 0
+
+
+def with_prefetched_panels(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
+    """Returns the plan with prefetches of the panels that do not stay in the first-level cache from one tile to the
+    next, if a term of the reduction has fewer loads than the processor can start during its arithmetic."""
+    if not plan.panels:
+        return plan
+    sizes, lanes = plan.tile_sizes, plan.lanes
+    (reduction,) = group.reductions
+    fma_cycles = prod(sizes.values()) / lanes / cpu.fmas_per_cycle
+    term_loads = sum(_vectors(ref, plan) for ref in dict.fromkeys(loads(reduction.update.value)))
+    panels = []
+    for ref in plan.panels:
+        line_elements = machine.LINE_BYTES // ref.buf.precision.nbytes
+        lines = -(-sizes[plan.vector] // line_elements)
+        is_hidden = (term_loads + lines) / cpu.loads_per_cycle < fma_cycles
+        if ref.stride(plan.vector) and is_hidden and not _stays_in_l1(ref, plan, cpu):
+            panels.append(ref)
+    return replace(plan, prefetched_panels=tuple(panels))
+
+
+def _vectors(ref: Ref, plan: TilePlan) -> int:
+    """Returns the number of vectors, or of broadcast elements, that a term of the reduction loads."""
+    cells = prod(size for sym, size in plan.tile_sizes.items() if ref.stride(sym))
+    return cells // plan.lanes if ref.stride(plan.vector) else cells
+
+
+def _stays_in_l1(ref: Ref, plan: TilePlan, cpu: Cpu) -> bool:
+    """Whether successive tiles read the same part of the panel, and it takes at most half of the first-level cache."""
+    inner, size = plan.loops[-1]
+    extents = {**plan.tile_sizes, **{sym: sym.extent for sym in plan.reduction_syms}}
+    if plan.k_block:
+        extents[plan.reduction_syms[0]] = plan.k_block
+    cells = prod(extent for sym, extent in extents.items() if ref.stride(sym))
+    is_shared = not ref.stride(inner) and inner.extent > max(1, size)
+    return is_shared and cells * ref.buf.precision.nbytes <= cpu.l1.size_bytes // 2

@@ -39,6 +39,7 @@ class TilePlan:
         strip: A strip-mined loop of `loops`, and its trip count per strip; the strips are the outermost loop.
         prefetched: Operands of which each tile prefetches the part that a later one reads, with its distance in
             elements.
+        prefetched_panels: Operands whose panels a tile prefetches a few terms ahead.
     """
 
     loops: tuple[tuple[Sym, int], ...]
@@ -53,6 +54,7 @@ class TilePlan:
     blocked_loops: int = 1
     strip: tuple[Sym, int] | None = None
     prefetched: tuple[tuple[Ref, int], ...] = ()
+    prefetched_panels: tuple[Ref, ...] = ()
 
     @property
     def outer_syms(self) -> tuple[Sym, ...]:
