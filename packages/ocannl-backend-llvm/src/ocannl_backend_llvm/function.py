@@ -61,6 +61,7 @@ from ocannl_backend_llvm.types import LLVM_TYPES, constant
 from ocannl_backend_llvm.vector import VectorCode
 
 MAX_UNROLLED_FILL = 16  # cells of a local array; larger ones are filled by a loop
+LINE_BYTES = 64  # arrays of at least this size are aligned to it, so that vectors do not cross lines
 
 
 def declare(module: Module, function: str, args: Sequence[str], is_cancellable: bool) -> None:
@@ -330,7 +331,9 @@ class FunctionEmitter:
             if self.stack_bytes > MAX_LOCAL_BYTES:
                 raise CompileError(f"local arrays up to `{buf.name}` need {self.stack_bytes} bytes of stack")
             pointer = self.code.pointers[buf] = f"%{b.fresh(identifier(buf.name))}"
-            self.allocas.line(f"  {pointer} = alloca {f'[{cells} x {type_}]' if buf.shape else type_}")
+            array = f"[{cells} x {type_}]" if buf.shape else type_
+            aligned = f", align {LINE_BYTES}" if buf.nbytes >= LINE_BYTES else ""
+            self.allocas.line(f"  {pointer} = alloca {array}{aligned}")
         if fill is None:
             return
         initial = constant(fill, buf.precision)
