@@ -1,4 +1,4 @@
-"""Recomputes the polynomial coefficients of `ocannl.codegen.formulas`.
+"""Recomputes the polynomial coefficients of `ocannl.codegen.formulas` and of the exact GELU.
 
 The polynomials are minimax approximations of the relative error, computed by iteratively reweighted least squares
 (Lawson 1961). Coefficients are rounded to float32 one at a time, from the lowest power, and the others refitted.
@@ -75,6 +75,14 @@ def scaled_erfc(u: Any) -> Any:
     return (1 + a) * mp.exp(a * a) * mp.erfc(a)
 
 
+def scaled_normal_tail(u: Any) -> Any:
+    """`(a + 3) exp(a**2 / 2)` times the probability that a standard normal variable exceeds a, for
+    u = a / (a + 3) - 1/4."""
+    t = u + mp.mpf("0.25")
+    a = 3 * t / (1 - t)
+    return (a + 3) * mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2
+
+
 def stirling_remainder(r: Any) -> Any:
     return mp.loggamma(1 / r) - (1 / r - mp.mpf("0.5")) * mp.log(1 / r) + 1 / r - mp.log(2 * mp.pi) / 2
 
@@ -90,6 +98,7 @@ TABLE = {
     "erf, tail": (exact(lambda x: mp.erfc(x) ** 0.25), range(8), 0.999, 3.92,
                   exact(lambda x: mp.erfc(x) ** -0.75 / 4)),
     "erfc": (exact(scaled_erfc), range(13), 1 / 11.5 - 0.5, 0.5, size(scaled_erfc)),
+    "gelu": (exact(scaled_normal_tail), range(10), -0.25, 14.5 / 17.5 - 0.25, size(scaled_normal_tail)),
     "atan": (exact(lambda x: mp.atan(x) - x), range(3, 21, 2), 1e-6, 1.0, size(mp.atan)),
     "lgamma, 0 to 0.7": (exact(lambda x: mp.loggamma(1 + x)), range(1, 9), 1e-5, 0.7, size(mp.loggamma)),
     "lgamma, 0.7 to 1.5": (exact(lambda x: mp.loggamma(1 + x)), range(1, 12), -0.3, 0.5,

@@ -92,8 +92,12 @@ def _order_map(group: FusionGroup, plan: TilePlan) -> TilePlan:
     (write, *_) = group.writes
     distance = abs(write.stride(plan.vector))
     inner = [loop for loop in plan.loops if not loop[1] and 0 < abs(write.stride(loop[0])) < distance]
-    outer = [loop for loop in plan.loops if loop not in inner]
-    return replace(plan, loops=(*outer, *inner)) if group.cond.is_true and distance > 1 else plan
+    if not inner or not group.cond.is_true:
+        return plan
+    loops = (*(loop for loop in plan.loops if loop not in inner), *inner)
+    trip_counts = plan.trip_counts
+    outermost, new_outermost = (trip_counts[order[0][0]] for order in (plan.loops, loops))
+    return replace(plan, loops=loops) if new_outermost >= min(machine.MIN_OUTER_TRIPS, outermost) else plan
 
 
 @dataclass(frozen=True, slots=True)
