@@ -60,7 +60,7 @@ def block_reduction(
     count = -(-sym.extent // size)
     if count < 2:
         return BlockedReduction((whole_reduction(group, plan),), ())
-    partial_sums, bufs = _partial_sums(group, names, space)
+    partial_sums, bufs = _partial_sums(group, plan, names, space)
     spill = (Store(partial_sums, Load(reduction.update.ref)),)
     block_sym, k, k_count = Sym(names(sym.name), 1, count - 2), plan.reduction_syms[0], size * summation.unit
 
@@ -86,11 +86,13 @@ def whole_reduction(group: FusionGroup, plan: TilePlan) -> ReductionBlock:
     return ReductionBlock(group, Affine((), k.lo), k.extent)
 
 
-def _partial_sums(group: FusionGroup, names: Namer, space: MemorySpace) -> tuple[Ref, tuple[Buf, ...]]:
+def _partial_sums(
+    group: FusionGroup, plan: TilePlan, names: Namer, space: MemorySpace
+) -> tuple[Ref, tuple[Buf, ...]]:
     """Returns where partial sums are stored between blocks: in the result itself if the epilogue only stores the
-    accumulator and no term reads the result, otherwise in a new buffer."""
+    accumulator and no term reads the result, otherwise in a new buffer, in which vectors are contiguous."""
     (reduction,) = group.reductions
-    acc, syms = reduction.update.ref, group.syms
+    acc, syms = reduction.update.ref, sorted(group.syms, key=lambda sym: sym is plan.vector)
     read = {alias_class(ref.buf) for ref in loads(reduction.update.value)}
     match group.epilogue:
         case (Store(ref, Load(stored)),) if stored == acc and ref.buf.precision is acc.buf.precision:
