@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import helper
 
@@ -52,3 +54,12 @@ def element_name(element_type: int) -> str:
 def element_type_of_array(array: Any) -> int:
     """The element type of ONNX for a NumPy array."""
     return int(helper.np_dtype_to_tensor_dtype(array.dtype))
+
+
+@cache
+def numpy_type_of(element_type: int) -> np.dtype[Any] | None:
+    """The NumPy type for an element type of ONNX; None for the undefined type and for unknown numbers."""
+    if element_type not in onnx.TensorProto.DataType.values()[1:]:
+        return None
+    dtype: np.dtype[Any] = helper.tensor_dtype_to_np_dtype(element_type)
+    return dtype

@@ -6,6 +6,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import onnx
 
 import ocannl as oc
 from ocannl.lang.core.context_vars import gradients_enabled
-from ocannl_onnx.element_types import precision_of
+from ocannl_onnx.element_types import numpy_type_of, precision_of
 from ocannl_onnx.errors import ModelError, NeedsConstant, UnsupportedModel
 from ocannl_onnx.graph import Model, OnnxGraph, ValueDeclaration
 from ocannl_onnx.importer import GraphImporter, ImportScope
@@ -285,11 +286,11 @@ class ModelFunction:
         if value is None:
             return name, None
         if isinstance(value, list):
-            return name, tuple((item.shape, str(item.dtype), item.tobytes()) for item in value)
-        if name in self._constants or not _is_data(value):
+            return name, tuple((item.shape, item.dtype, item.tobytes()) for item in value)
+        if name in self._constants or not _is_data(value.dtype):
             content = value.tobytes() if value.dtype.kind != "O" else tuple(value.ravel())
-            return name, value.shape, str(value.dtype), content
-        return name, value.shape, str(value.dtype)
+            return name, value.shape, value.dtype, content
+        return name, value.shape, value.dtype
 
     def _compile(self, inputs: Mapping[str, Any]) -> _CompiledModel:
         values: dict[str, Value] = {}
@@ -299,7 +300,7 @@ class ModelFunction:
                 values[name] = None
             elif isinstance(value, list):
                 values[name] = [StaticArray(np.asarray(item), name) for item in value]
-            elif name in self._constants or not _is_data(value):
+            elif name in self._constants or not _is_data(value.dtype):
                 values[name] = StaticArray(value, name)
             else:
                 element_type = int(onnx.helper.np_dtype_to_tensor_dtype(value.dtype))
@@ -334,9 +335,9 @@ def _input(declared: ValueDeclaration, value: Any) -> Any:
         array = np.asarray(value)
     except ValueError as error:
         raise oc.DataError(f"the input `{declared.name}` cannot become an array: {error}") from error
-    if declared.kind != "tensor" or declared.element_type not in onnx.TensorProto.DataType.values()[1:]:
+    type_ = numpy_type_of(declared.element_type)
+    if declared.kind != "tensor" or type_ is None:
         return array
-    type_ = onnx.helper.tensor_dtype_to_np_dtype(declared.element_type)
     if declared.element_type == onnx.TensorProto.STRING and array.dtype.kind in "OU":
         return array.astype(object)
     if array.dtype == type_:
@@ -353,6 +354,7 @@ def _tensors(value: Value) -> list[oc.Tensor]:
     return [value] if isinstance(value, oc.Tensor) else []
 
 
-def _is_data(array: Array) -> bool:
-    """Whether tensors of ocannl can hold the array, which is a constant otherwise, such as strings."""
-    return array.dtype.kind != "O" and precision_of(int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))) is not None
+@lru_cache
+def _is_data(dtype: np.dtype[Any]) -> bool:
+    """Whether tensors of ocannl can hold arrays of this type, which are constants otherwise, such as strings."""
+    return dtype.kind != "O" and precision_of(int(onnx.helper.np_dtype_to_tensor_dtype(dtype))) is not None
