@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from random import Random
 from typing import Any
@@ -146,24 +145,6 @@ def test_random_crops_are_windows_at_all_positions(backend: str) -> None:
     assert {*drawn} == windows and all(100 < drawn.count(window) < 200 for window in windows)
     same = evaluated(oc.random_crop(images, (1, 2), key="crops", counter=0), backend)
     assert np.array_equal(same, crops)
-
-
-MOVED: dict[str, tuple[Callable[[Array], oc.Tensor], Callable[[Array], Array]]] = {
-    "roll": (partial(oc.roll, shift=(2, -1), spec="a,b => "), partial(np.roll, shift=(2, -1), axis=(0, 1))),
-    "roll by more": (partial(oc.roll, shift=8, spec="a,b => a"), partial(np.roll, shift=8, axis=1)),
-    "flip": (partial(oc.flip, spec="a,b => "), np.flip),
-    "pad": (partial(oc.pad, widths=1, spec="a,b => ", value=-0.0), partial(np.pad, pad_width=1, constant_values=-0.0)),
-}
-
-
-@pytest.mark.parametrize("name", MOVED)
-def test_zeros_keep_their_signs(name: str, backend: str) -> None:
-    operation, peer = MOVED[name]
-    array = np.where(np.arange(15).reshape(3, 5) % 3 == 0, np.float32(-0.0), np.arange(15).reshape(3, 5) % 3 - 1)
-    array = array.astype(np.float32)
-    result, expected = evaluated(operation(array), backend), peer(array)
-    np.testing.assert_array_equal(result, expected)
-    np.testing.assert_array_equal(np.signbit(result), np.signbit(expected))
 
 
 def test_positions_outside_and_no_numbers_are_zeros(backend: str) -> None:

@@ -31,8 +31,8 @@ def gc_paused(function: Callable[P, T]) -> Callable[P, T]:
             gc.disable()
             return function(*args, **kwargs)
         finally:
-            _is_paused = False
             gc.enable()
+            _is_paused = False
 
     return paused
 

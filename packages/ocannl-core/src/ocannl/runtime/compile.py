@@ -61,7 +61,7 @@ def compile_programs(jobs: Sequence[Job], backend: Backend, autotuner: Autotuner
         _refuse_ambiguous(canon.statics)
     plans = autotuner.plan_origin if autotuner else "by the model"
     keys = [compile_cache.key(canon, job.name, backend, plans) for canon, job in zip(canons, jobs, strict=True)]
-    with (lock := Lock()):
+    with (lock := Lock()):  # no other context manager is released by all interrupts
         compile_cache.wait_for_compilations(keys, lock)
         requests = [_Request(*request) for request in zip(jobs, canons, keys, strict=True)]
         cached = [request.lookup(compile_cache.plain_passes(request.key), backend) for request in requests]

@@ -53,7 +53,11 @@ def measure_cpu(compile: Callable[[Sequence[Proc]], NativeCode], lanes: int, rep
     float32 elements of a vector. Raises `CompileError` or `OSError` if the programs cannot run."""
     array_bytes = min(MAX_ARRAY_BYTES, memory_bytes() // 16 // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES)
     probe = _Probe(compile, max(1, lanes), array_bytes)
-    samples = [asdict(probe.tlb(probe.near_caches(probe.core(reported)))) for _ in range(SAMPLES)]
+    samples, cycles_ns = [], []
+    for _ in range(SAMPLES):
+        samples.append(asdict(probe.tlb(probe.near_caches(probe.core(reported)))))
+        cycles_ns.append(probe.cycle_ns)
+    probe.cycle_ns = median(cycles_ns)
     return probe.far_memory(cpu_from_tree(_median(samples)))
 
 
@@ -212,8 +216,9 @@ class _Probe:
         return max(1.0, min(cycles)) * WALKS / CHASED_LINES
 
     def _page_latency(self, pages: int) -> float:
-        """Returns the cycles per load of a walk through a line of each of so many small pages, in random order."""
-        words = mmap.PAGESIZE // 8
+        """Returns the cycles per load of a walk through a line of each of so many small pages, or of those that the
+        array has, in random order."""
+        words, pages = mmap.PAGESIZE // 8, min(pages, self.array_bytes // mmap.PAGESIZE)
         order = self.random.permutation(pages)
         self._make_cycle(self.page_links, order * words + order * LINE_WORDS % words)
         steps = max(2 * pages, MIN_CHASED)

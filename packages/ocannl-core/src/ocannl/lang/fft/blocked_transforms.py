@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ocannl.base.row_blocks import for_each_block, host_threads
+from ocannl.base.row_blocks import for_each_block, threads_for
 from ocannl.ir.host_call import DeferredArray
 from ocannl.lang.linalg.arrays import Array
 
@@ -54,7 +54,7 @@ def overwrite_with_transform(function: str, array: Array, axes: list[int], norm:
     if library() is np.fft:
         array[...] = name(array, axes=axes, norm=norm)
         return
-    result = name(array, axes=axes, norm=norm, overwrite_x=True, workers=host_threads.get())
+    result = name(array, axes=axes, norm=norm, overwrite_x=True, workers=threads_for(array.size))
     if not np.shares_memory(result, array):
         array[...] = result
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -90,7 +89,15 @@ def pad(x: object, widths: Widths, spec: str | None = None, *, mode: str = "cons
         check_table("pad", name, before + size + after)
         outside = [np.arange(-before, 0), np.arange(size, size + after)]
         sources[name] = [SOURCES[mode](positions, size) for positions in outside]
-    return _surrounded(axes, sources) if sources else axes.x
+    names = list(sources)
+    for start in range(0, len(names), AXES_AT_ONCE):
+        part = {name: sources[name] for name in names[start : start + AXES_AT_ONCE]}
+        axes = axes.with_tensor(_surrounded(axes, part))
+    return axes.x
+
+
+AXES_AT_ONCE = 2
+"""More axes are padded in sequence: k axes have 3^k parts, each of which is compiled."""
 
 
 def _surrounded(axes: SelectedAxes, sources: Mapping[str, Sequence[Array]]) -> Tensor:
@@ -141,8 +148,7 @@ def pad_with(axes: SelectedAxes, widths: dict[str, Width], value: float) -> Tens
         return axes.x
     padded = axes.renamed({name: (_with_parts(name, width),) for name, width in widths.items()})
     zeros = apply(concatenation("pad", einsum(Spec((axes.shape,), padded))), [axes.x])
-    is_positive_zero = value == 0 and math.copysign(1.0, value) > 0
-    return zeros if is_positive_zero else _fill_outside(axes.with_tensor(zeros), widths, value)
+    return zeros if value == 0 else _fill_outside(axes.with_tensor(zeros), widths, value)
 
 
 def _with_parts(name: str, width: Width) -> Concat:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ocannl.base.errors import CodeError, DataError, ShapeError
-from ocannl.base.row_blocks import for_each_block
+from ocannl.base.row_blocks import for_each_block, threads_for
 from ocannl.infer.logic import einsum
 from ocannl.infer.parse import parse
 from ocannl.ir.ops import ADD
@@ -124,28 +124,45 @@ def nonzero(x: object, size: int, fill: int = -1) -> Tensor:
 
 
 def _write_nonzero(array: Array, tuples: Array) -> None:
-    """Writes the index tuples of the first nonzero cells. These are first counted in all blocks."""
-    cells, counts = array.reshape(-1), {}
+    """Writes the index tuples of the first nonzero cells. Several threads first count these in all blocks; a single one
+    stops when it has found enough."""
+    cells = array.reshape(-1)
+    if threads_for(cells.size) == 1:
+        found = 0
+        for start in range(0, cells.size, _BLOCK_CELLS):
+            positions = np.flatnonzero(cells[start : start + _BLOCK_CELLS] != 0)[: len(tuples) - found] + start
+            _write_tuples(positions, array.shape, tuples[found : found + len(positions)])
+            found += len(positions)
+            if found == len(tuples):
+                break
+        return
+    counts: dict[int, int] = {}
 
     def count(block: slice) -> None:
-        counts[block.start] = np.count_nonzero(cells[block] != 0)
+        counts[block.start] = int(np.count_nonzero(cells[block] != 0))
+
+    def write(block: slice) -> None:
+        rows = tuples[firsts[block.start] :][: counts[block.start]]
+        if rows.size:
+            _write_tuples(np.flatnonzero(cells[block] != 0)[: len(rows)] + block.start, array.shape, rows)
 
     for_each_block(count, cells.size, 1)
     starts = sorted(counts)
-    rows_before = dict(zip(starts, np.cumsum([0, *(counts[start] for start in starts)]).tolist(), strict=False))
-
-    def write(block: slice) -> None:
-        rows = tuples[rows_before[block.start] :][: counts[block.start]]
-        if not rows.size:
-            return
-        positions = np.flatnonzero(cells[block] != 0)[: len(rows)] + block.start
-        for axis in range(array.ndim - 1, 0, -1):
-            quotients = positions // array.shape[axis]
-            rows[:, axis] = positions - quotients * array.shape[axis]
-            positions = quotients
-        rows[:, 0] = positions
-
+    totals = np.cumsum([0, *(counts[start] for start in starts)])
+    firsts = dict(zip(starts, totals[:-1].tolist(), strict=True))
     for_each_block(write, cells.size, 1)
+
+
+_BLOCK_CELLS = 1 << 16
+
+
+def _write_tuples(positions: Array, shape: tuple[int, ...], rows: Array) -> None:
+    """Writes the indices along all axes of cells at positions in the flattened array."""
+    for axis in range(len(shape) - 1, 0, -1):
+        quotients = positions // shape[axis]
+        rows[:, axis] = positions - quotients * shape[axis]
+        positions = quotients
+    rows[:, :1] = positions[:, None]  # a scalar has no index
 
 
 @composite

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import combinations
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.free_symbols import free_symbols
@@ -25,7 +24,6 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.ops import ADD, BY_NAME, MUL, WHERE
 from ocannl.ir.precision import int64
-from ocannl.ir.prove import Region, cond_facts
 from ocannl.opt.analysis.constant_folding import as_index, equals_const, make_const
 from ocannl.opt.analysis.nests import AccessTable, PerfectNest, loads, nest_of, unit_covering_loops, wrap_in_loops
 from ocannl.opt.analysis.substitution import substitute
@@ -96,28 +94,9 @@ def _substitute_affine_index(nest: PerfectNest, sym: Sym, loops: Sequence[For]) 
     selected = [term for term in terms if term is not None]
     if len(selected) < len(terms):
         return None
-    value = simplify_expr(_sum_of_guarded(selected, [loop.sym for loop in loops]))
+    value = simplify_expr(reduce(lambda x, y: Apply(ADD, (x, y)), selected))
     (stmt,) = wrap_in_loops(loops, TRUE, (replace(nest.leaf, value=value),))
     return stmt
-
-
-def _sum_of_guarded(terms: Sequence[tuple[Cond, Expr]], syms: Sequence[Sym]) -> Expr:
-    """The sum of terms that are 0 where their guards fail: a choice if the guards exclude each other, so that -0.0 is
-    not added to 0."""
-    zero, guards = make_const(0, terms[0][1].precision), [guard for guard, _ in terms]
-    region = Region(syms)
-    if all(_exclude(region, x, y) for x, y in combinations(guards, 2)):
-        chosen: Expr = zero
-        for guard, value in reversed(terms):
-            chosen = select(guard, value, chosen)
-        return chosen
-    return reduce(lambda x, y: Apply(ADD, (x, y)), [select(guard, value, zero) for guard, value in terms])
-
-
-def _exclude(region: Region, x: Cond, y: Cond) -> bool:
-    """Whether two conditions are proved to hold nowhere at once."""
-    with region.where(cond_facts(x)):
-        return any(map(region.refutes, cond_facts(y)))
 
 
 def _addends(value: Expr) -> list[Expr]:
@@ -128,8 +107,7 @@ def _addends(value: Expr) -> list[Expr]:
             return [value]
 
 
-def _selected_term(term: Expr, sym: Sym) -> tuple[Cond, Expr] | None:
-    """The guard and the value of a term at the index that an equation of its guard selects."""
+def _selected_term(term: Expr, sym: Sym) -> Expr | None:
     cond, value = _guarded_value(term) or (None, term)
     if not isinstance(cond, Cond):
         return None
@@ -140,7 +118,7 @@ def _selected_term(term: Expr, sym: Sym) -> tuple[Cond, Expr] | None:
             remaining = Cond(cond.ge0, tuple(fact for fact in cond.eq0 if fact is not equation))
             values = {sym: index}
             guard = bounds_condition(index, sym.extent) & remaining.substitute(values)
-            return guard, substitute(value, values)
+            return select(guard, substitute(value, values), make_const(0, value.precision))
     return None
 
 
