@@ -37,7 +37,7 @@ def for_each_block(work: Callable[[slice], None], rows: int, cells_per_row: int)
         try:
             while (block := _next_of(blocks)) is not None:
                 work(block)
-        except BaseException as error:
+        except BaseException as error:  # of any thread; the caller raises it
             errors.append(error)
             blocks.clear()
 
