@@ -24,8 +24,8 @@ def threads_for(cells: int) -> int:
 
 
 def for_each_block(work: Callable[[slice], None], rows: int, cells_per_row: int) -> None:
-    """Calls `work` with consecutive blocks of rows, on the threads of the host call. After an error, the remaining
-    blocks are not processed."""
+    """Calls `work` with consecutive blocks of rows, or of cells if a row is a cell, on the threads of the host call.
+    After an error, the remaining blocks are not processed."""
     cells_per_row = max(1, cells_per_row)
     threads = threads_for(rows * cells_per_row)
     cells = BLOCK_CELLS if threads == 1 else min(PARALLEL_BLOCK_CELLS, rows * cells_per_row // threads)

@@ -55,13 +55,13 @@ def with_prefetched_panels(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> Tile
         return plan
     sizes, lanes = plan.tile_sizes, plan.lanes
     (reduction,) = group.reductions
-    fma_cycles = prod(sizes.values()) / lanes / cpu.fmas_per_cycle
+    term_cycles = prod(sizes.values()) / lanes / cpu.fmas_per_cycle
     term_loads = sum(_vectors(ref, plan) for ref in dict.fromkeys(loads(reduction.update.value)))
     panels = []
     for ref in plan.panels:
         line_elements = machine.LINE_BYTES // ref.buf.precision.nbytes
         lines = -(-sizes[plan.vector] // line_elements)
-        is_hidden = (term_loads + lines) / cpu.loads_per_cycle < fma_cycles
+        is_hidden = (term_loads + lines) / cpu.loads_per_cycle < term_cycles
         if ref.stride(plan.vector) and is_hidden and not _stays_in_l1(ref, plan, cpu):
             panels.append(ref)
     return replace(plan, prefetched_panels=tuple(panels))
@@ -74,7 +74,8 @@ def _vectors(ref: Ref, plan: TilePlan) -> int:
 
 
 def _stays_in_l1(ref: Ref, plan: TilePlan, cpu: Cpu) -> bool:
-    """Whether successive tiles read the same part of the panel, and it takes at most half of the first-level cache."""
+    """Whether the tiles of the innermost loop read the same part of the panel, and this part takes at most half of the
+    first-level cache."""
     inner, size = plan.loops[-1]
     extents = {**plan.tile_sizes, **{sym: sym.extent for sym in plan.reduction_syms}}
     if plan.k_block:
