@@ -128,12 +128,12 @@ def _write_nonzero(array: Array, tuples: Array) -> None:
     stops when it has found enough."""
     cells = array.reshape(-1)
     if threads_for(cells.size) == 1:
-        found = 0
+        written = 0
         for start in range(0, cells.size, _BLOCK_CELLS):
-            positions = np.flatnonzero(cells[start : start + _BLOCK_CELLS] != 0)[: len(tuples) - found] + start
-            _write_tuples(positions, array.shape, tuples[found : found + len(positions)])
-            found += len(positions)
-            if found == len(tuples):
+            positions = np.flatnonzero(cells[start : start + _BLOCK_CELLS] != 0)[: len(tuples) - written] + start
+            _write_tuples(positions, array.shape, tuples[written : written + len(positions)])
+            written += len(positions)
+            if written == len(tuples):
                 break
         return
     counts: dict[int, int] = {}

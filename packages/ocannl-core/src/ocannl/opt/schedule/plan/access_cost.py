@@ -55,11 +55,16 @@ class Runs:
         return self.count * max(gcd(period, *self.distances), self.nbytes)
 
 
-def tile_runs(ref: Ref, plan: TilePlan) -> Runs:
+def tile_extents(plan: TilePlan) -> dict[Sym, int]:
+    """Returns the iterations of each loop in a tile, and in a block of its reduction."""
     extents = {**plan.tile_sizes, **{sym: sym.extent for sym in plan.reduction_syms}}
     if plan.k_block:
         extents[plan.reduction_syms[0]] = plan.k_block
-    return Runs.of(ref, extents)
+    return extents
+
+
+def tile_runs(ref: Ref, plan: TilePlan) -> Runs:
+    return Runs.of(ref, tile_extents(plan))
 
 
 def line_cycles(ref: Ref, plan: TilePlan, cpu: Cpu) -> float:

@@ -11,7 +11,7 @@ from ocannl.ir.loops import AccessMode, Ref
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
-from ocannl.opt.schedule.plan.access_cost import tile_runs
+from ocannl.opt.schedule.plan.access_cost import tile_extents, tile_runs
 from ocannl.opt.schedule.plan.packing import packable_operands
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
 
@@ -77,9 +77,6 @@ def _stays_in_l1(ref: Ref, plan: TilePlan, cpu: Cpu) -> bool:
     """Whether the tiles of the innermost loop read the same part of the panel, and this part takes at most half of the
     first-level cache."""
     inner, size = plan.loops[-1]
-    extents = {**plan.tile_sizes, **{sym: sym.extent for sym in plan.reduction_syms}}
-    if plan.k_block:
-        extents[plan.reduction_syms[0]] = plan.k_block
-    cells = prod(extent for sym, extent in extents.items() if ref.stride(sym))
+    cells = prod(extent for sym, extent in tile_extents(plan).items() if ref.stride(sym))
     is_shared = not ref.stride(inner) and inner.extent > max(1, size)
     return is_shared and cells * ref.buf.precision.nbytes <= cpu.l1.size_bytes // 2
