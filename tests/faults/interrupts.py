@@ -89,7 +89,7 @@ PHASES = ("compile_new", "compile_and_store", "load", "call", "call_long", "copy
 
 dropped: list[object] = []  # by Python
 kept: list[KeyboardInterrupt] = []  # with the frames of their tracebacks, as by a debugger
-TRACED = (f"{os.sep}ocannl", "contextlib.py", "threading.py", "subprocess.py")
+TRACED = (f"{os.sep}ocannl", "contextlib.py", "threading.py", "subprocess.py", f"{os.sep}llvmlite")
 UNTRACED = (__file__, "programs.py")
 
 

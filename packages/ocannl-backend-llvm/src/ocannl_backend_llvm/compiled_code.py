@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
+from itertools import takewhile
 
 from ocannl.backend.cpu.native_code import NativeCode, Package, Source
 from ocannl.codegen import Signature
 from ocannl_backend_llvm import jit, parallel_codegen
+from ocannl_backend_llvm.interrupts import not_interrupted
 from ocannl_backend_llvm.jit import Target, symbol
 from ocannl_backend_llvm.thread_pool import compile_in_background, thread_pool_code
 from ocannl_backend_llvm.vectorcall import DIRECT, TEXT
 
 
 def compile_package(programs: Sequence[Signature], modules: Iterable[str], target: Target) -> NativeCode:
+    """Compiles and loads programs. An interrupt takes effect between two modules."""
+    interrupts: list[None] = []
+    remaining = takewhile(lambda _: not interrupts, modules)
+    return not_interrupted(partial(_compile_package, programs, remaining, target), partial(interrupts.append, None))
+
+
+def _compile_package(programs: Sequence[Signature], modules: Iterable[str], target: Target) -> NativeCode:
     source = Source()
     with compile_in_background() if any(program.is_parallel for program in programs) else nullcontext():
         compiled = parallel_codegen.compile_texts(_record_source(modules, source), target)
@@ -36,7 +45,8 @@ def _record_source(modules: Iterable[str], source: Source) -> Iterator[str]:
 
 def restore_package(blob: bytes, target: Target) -> NativeCode:
     """Loads stored code without compiling it."""
-    return _load_package(Package.read(blob, str(target)))
+    package = Package.read(blob, str(target))
+    return not_interrupted(partial(_load_package, package))
 
 
 def _load_package(package: Package) -> NativeCode:

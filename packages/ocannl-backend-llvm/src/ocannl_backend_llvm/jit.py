@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from itertools import count
@@ -17,6 +18,7 @@ from ocannl.backend import CompileError
 from ocannl.base.forks import hold_during_fork
 from ocannl.ir.name_mangling import identifier
 from ocannl_backend_llvm.builder import Instructions
+from ocannl_backend_llvm.interrupts import not_interrupted
 
 CODEGEN_LEVEL = 2
 VECTOR_REGISTERS = {"+avx512f": (64, 32), "+avx": (32, 16), "+neon": (16, 32)}
@@ -56,6 +58,10 @@ class Target:
 
 @cache
 def host() -> Target:
+    return not_interrupted(_initialize)
+
+
+def _initialize() -> Target:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten(sort=True)
@@ -91,14 +97,18 @@ _lock_around_forks()
 class JitLibrary:
     """Linked object code, unloaded when this handle is garbage-collected."""
 
-    __slots__ = ("_engine", "_tracker")
+    __slots__ = ("_addresses", "_resources")
 
-    def __init__(self, engine: Any, tracker: Any) -> None:
-        self._engine = engine
-        self._tracker = tracker
+    def __init__(self, engine: Any, tracker: Any, symbols: Iterable[str]) -> None:
+        self._addresses = {symbol: int(tracker[symbol]) for symbol in symbols}
+        self._resources = [engine, tracker]  # unloaded from the end
 
     def address(self, symbol: str) -> int:
-        return int(self._tracker[symbol])
+        return self._addresses[symbol]
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():  # else the globals of this module may be gone
+            not_interrupted(self._resources.clear)
 
 
 @lru_cache(maxsize=1)
@@ -111,7 +121,7 @@ def _engine(group: int) -> Any:
 _libraries = count(1)
 
 
-def load(objects: Iterable[bytes], symbols: Iterable[str]) -> JitLibrary:
+def load(objects: Iterable[bytes], symbols: Sequence[str]) -> JitLibrary:
     """Links objects with each other and with the mathematical functions of this process."""
     builder = llvm.JITLibraryBuilder().add_current_process()
     for code in objects:
@@ -121,6 +131,6 @@ def load(objects: Iterable[bytes], symbols: Iterable[str]) -> JitLibrary:
     number = next(_libraries)
     engine = _engine(number // LIBRARIES_PER_ENGINE)
     try:
-        return JitLibrary(engine, builder.link(engine, f"ocannl-{number}"))
+        return JitLibrary(engine, builder.link(engine, f"ocannl-{number}"), symbols)
     except RuntimeError as error:
         raise CompileError(f"LLVM cannot link generated code: {str(error).strip()}") from None

@@ -22,6 +22,7 @@ from functools import cache
 from ocannl.backend.cpu.device import cores
 from ocannl.backend.cpu.thread_pool import ThreadPoolCode
 from ocannl_backend_llvm import jit, parallel_codegen
+from ocannl_backend_llvm.interrupts import not_interrupted
 
 MAX_SPINS = 4000  # polls of a waiting thread before it sleeps, about 0.1 ms
 
@@ -40,6 +41,10 @@ PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)
 
 @cache
 def thread_pool_code() -> ThreadPoolCode:
+    return not_interrupted(_compile)
+
+
+def _compile() -> ThreadPoolCode:
     target = jit.host()
     symbols = {name: f"ocannl-pool.{name}" for name in ("init", "parallel_for", "worker_main", "stop")}
     library = jit.load([parallel_codegen.compile_text(text(target.triple), target)], list(symbols.values()))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
 
-from ocannl.backend.cpu.stack_threads import stack_bytes, start_thread
+from ocannl.backend.cpu.stack_threads import call_on_thread, stack_bytes
 from ocannl.backend.cpu.work_queue import Cancellable
 
 GUARANTEED_STACK_BYTES = 1 << 16  # available for local arrays in any thread
@@ -23,20 +21,14 @@ def with_stack(run: Callable[[], object], needed_bytes: int, control: Cancellabl
 
 
 def _run_on_new_thread(run: Callable[[], object], control: Cancellable) -> object:
-    result: Future[object] = Future()
+    interrupted = False
 
-    def work() -> None:
-        try:
-            result.set_result(run())
-        except BaseException as error:  # the waiting thread raises it
-            result.set_exception(error)
+    def cancel() -> None:
+        nonlocal interrupted
+        interrupted = control.cancelled = True
 
-    start_thread(threading.Thread(target=work, name="ocannl call", daemon=True))
     try:
-        return result.result()
-    except BaseException:
-        if not result.done():  # an interrupt
-            control.cancelled = True
-            wait([result])
+        return call_on_thread(run, cancel)
+    finally:
+        if interrupted:
             control.cancelled = False
-        raise

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import threading
+from collections.abc import Callable
+from contextvars import copy_context
 from ctypes import byref
 from importlib.util import find_spec
+from typing import Any, TypeVar
 
 from ocannl.base.forks import replace_after_fork
 from ocannl.ir.stack_size import THREAD_STACK_BYTES
 
-_guard = threading.Lock()
-replace_after_fork(globals(), "_guard", threading.Lock)
+Result = TypeVar("Result")
+
+_guard = threading.RLock()  # reentrant, since the garbage collector may call finalizers that start threads
+replace_after_fork(globals(), "_guard", threading.RLock)
 _thread_local = threading.local()
+
+
+class ThreadStartError(RuntimeError):
+    """The system starts no further thread."""
 
 
 def start_thread(thread: threading.Thread) -> None:
@@ -23,6 +33,48 @@ def start_thread(thread: threading.Thread) -> None:
             thread.start()
         finally:
             threading.stack_size(default_bytes)
+
+
+def call_on_thread(function: Callable[[], Result], on_interrupt: Callable[[], object] = lambda: None) -> Result:
+    """Calls a function on a new thread with a stack of `THREAD_STACK_BYTES`; returns its result, or raises its error.
+
+    Ctrl-C, which Python raises in the main thread only, does not interrupt the function: `on_interrupt` is called, and
+    KeyboardInterrupt is raised when the function has returned, or after a second Ctrl-C. Raises `ThreadStartError` if
+    no thread can be started.
+    """
+    results: list[Result] = []
+    errors: list[BaseException] = []
+    running = threading.Lock()
+    running.acquire()
+    context: Any = copy_context()
+
+    def work() -> None:
+        try:
+            results.append(context.run(function))
+        except BaseException as error:  # the waiting thread raises it
+            errors.append(error)
+        finally:
+            running.release()
+
+    with _guard:
+        default_bytes = threading.stack_size(THREAD_STACK_BYTES)
+        try:
+            _thread.start_new_thread(work, ())  # an interrupt within `Thread.start` could block the new thread
+        except RuntimeError as error:
+            raise ThreadStartError(str(error)) from None
+        finally:
+            threading.stack_size(default_bytes)
+    try:
+        with running:
+            pass
+    except BaseException:
+        on_interrupt()
+        with running:
+            pass
+        raise
+    if errors:
+        raise errors.pop()
+    return results.pop()
 
 
 def stack_bytes() -> int:
