@@ -33,6 +33,7 @@ LINE_BYTES = 64  # size of a cache line
 ELEMENTS_PER_LINE = 16  # float32 elements per cache line
 L1_ELEMENTS = 1 << 13  # float32 elements in an L1 cache of 32 KiB
 L1_MIN_ASSOCIATIVITY = 4  # lower bound on the associativity of L1 caches
+L1_ASSOCIATIVITY = 8  # of common processors
 CONFLICT_STRIDE_BYTES = 1 << 12  # addresses at this distance map to the same set of the L1 cache
 LINE_FILL_LOADS = 2  # loads that could execute while a line is filled from L2
 LLC_LINE_CYCLES = 3.0  # per line from the shared cache, in estimates of loop orders

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from ocannl.opt import machine_model
 from ocannl.opt.schedule.plan import cost_model
 from ocannl.opt.schedule.plan.cost_model import NestShape
 
@@ -120,3 +121,21 @@ def test_gathers_of_maps_delay_the_arithmetic(ops_per_term: int) -> None:
         return cost_model.min_cycles(shape)
 
     assert cycles(1536) >= cycles(1) + 128 / 8 * 4
+
+
+@pytest.mark.parametrize("terms", (1024, 3072, 4096))
+def test_rows_at_page_distances_share_few_cache_sets(terms: int) -> None:
+    """More rows than the first-level cache has ways would be fetched again for every term; those whose distance is not
+    a multiple of a page may be as many as registers allow."""
+
+    def rows(terms: int) -> int:
+        extents, reads = (96, 32, terms), ((terms, 0, 1), (0, 1, 32))
+        shape = NestShape(
+            extents[:2], extents[2:], (True, True), (True, True, False), reads, (), ((32, 1, 0),),
+            ops_per_term=1, ops_per_cell=0, lanes=16, registers=32,
+        )  # fmt: skip
+        tile = cost_model.best_tile(shape)
+        assert tile is not None and tile.vector == 1
+        return dict(tile.sizes)[0]
+
+    assert rows(terms) <= machine_model.L1_ASSOCIATIVITY < rows(terms + 16)

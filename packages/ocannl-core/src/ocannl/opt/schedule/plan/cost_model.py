@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import count, permutations
-from math import inf, prod
+from math import gcd, inf, prod
 from operator import mul
 from typing import NamedTuple
 
@@ -226,6 +226,7 @@ def _output_tile_cycles(shape: NestShape, vector: int, row: int | None) -> Calla
         latency, startup = machine.ADD_LATENCY_CYCLES, machine.TILE_STARTUP_CYCLES
     gathers = [read for read in reads if _is_gathered(read.vector_stride) and not (is_map and read.row_stride == 1)]
     line_shares = [(_line_fraction(read.vector_stride) * lanes, _line_fraction(read.row_stride)) for read in reads]
+    row_strides = [read.row_stride for read in reads if not read.vector_stride]
     has_refetches = shape.reduction_extents and refetches
     l1_cells = l1 / line / sum(refetches) if has_refetches else inf  # tiles of at most so many cells stay in L1
 
@@ -240,6 +241,7 @@ def _output_tile_cycles(shape: NestShape, vector: int, row: int | None) -> Calla
             lines = [max(1, along * vectors) * max(1, down * rows) for along, down in line_shares]
             if sum(map(mul, lines, refetches)) * line > l1:
                 loads += fill * sum(map(mul, lines, fills_per_term))
+        loads += fill * rows * sum([_conflict(stride, rows) for stride in row_strides])
         insertions = lanes * vectors * sum([rows if read.row_stride else 1 for read in gathers])
         step = max(area * ops_per_term + insertions / 2, loads / 2, latency) + overhead
         final = (
@@ -422,6 +424,13 @@ def _is_gathered(stride: int) -> bool:
     """Whether vectors with this stride are assembled from single elements. Insertions of elements occupy the units that
     compute, whereas loads of vectors take no time beside them."""
     return abs(stride) > 4
+
+
+def _conflict(stride: int, rows: int) -> bool:
+    """Whether rows at this distance have more lines in a set of the first-level cache than the set has ways, so that
+    they evict each other between terms."""
+    period = machine.CONFLICT_STRIDE_BYTES // 4
+    return bool(stride) and rows > machine.L1_ASSOCIATIVITY * (period // gcd(stride, period))
 
 
 def _line_fraction(stride: int) -> float:
