@@ -76,6 +76,7 @@ WORKLOADS: dict[str, Callable[[], oc.Code]] = {
     "product_1000_17_1000": lambda: product(1000, 17, 1000),
     "product_128_3072_768": lambda: product(128, 3072, 768),
     "layer_128_768_3072": lambda: layer(128, 768, 3072),
+    "layer_128_3072_768": lambda: layer(128, 3072, 768),
     "layer_512_1024_1024": lambda: layer(512, 1024, 1024),
     "layer_1_768_3072": lambda: layer(1, 768, 3072),
     "layer_1_4096_4096": lambda: layer(1, 4096, 4096),

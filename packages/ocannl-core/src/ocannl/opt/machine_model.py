@@ -100,6 +100,7 @@ MAX_UNROLLED_EPILOGUE_OPS = 200  # additions up to which the epilogue of a tile 
 MIN_PARALLEL_TILE_CYCLES = 8_000  # of a group whose tiles are chosen for load balance; shorter groups run on one thread
 BALANCED_THREADS = (2, 4)  # load imbalance is averaged over these; plans do not depend on the actual count
 IMBALANCE_WEIGHT = 0.15  # weight of load imbalance in the cost of a tile
+SHARED_ORDER_WEIGHT = 2 / 3  # weight of load imbalance in the cost of a loop order: the mean over one, two and four threads
 MIN_L2_TILE_ROWS = 6  # rows from which on a tile reuses operands enough to read them from L2
 MIN_REDUCTION_PER_BLOCK = 256  # terms of a k-block, which amortize storing and reloading the partial sums
 MIN_OPERAND_REUSE = 8  # tiles that read a k-block, which amortize storing the partial sums

@@ -25,7 +25,7 @@ def model_plan(group: FusionGroup, capabilities: Capabilities, is_parallel: bool
     if tile is None:
         return scalar_plan(group)
     cpu = capabilities.cpu
-    plan = with_prefetched_panels(group, order_loops(group, tile, cpu), cpu)
+    plan = with_prefetched_panels(group, order_loops(group, tile, cpu, is_parallel), cpu)
     return with_prefetched_operands(group, plan, cpu)
 
 

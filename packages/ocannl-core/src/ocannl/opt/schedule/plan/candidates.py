@@ -37,7 +37,7 @@ def candidate_plans(
     if tile_plan is None:
         return (scalar_plan(group),)
     rounding, cpu = rounding_class(group, tile_plan), capabilities.cpu
-    best = with_prefetched_panels(group, order_loops(group, tile_plan, cpu), cpu)
+    best = with_prefetched_panels(group, order_loops(group, tile_plan, cpu, is_parallel), cpu)
     candidates = {best: None}
     variants = chain(_loop_order_variants(tile_plan), _tile_variants(group, tile_plan, capabilities))
     equal = (variant for variant in variants if rounding_class(group, variant) == rounding)

@@ -16,7 +16,7 @@ from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.access_cost import copy_cycles, line_cycles, tile_runs
 from ocannl.opt.schedule.plan.packing import can_block, packable_operands, panel_loops, with_cache_blocks
-from ocannl.opt.schedule.plan.register_tiles import TilePlan
+from ocannl.opt.schedule.plan.register_tiles import TilePlan, load_imbalance
 
 LoopOrder = tuple[tuple[Sym, int], ...]
 """Loops, outermost first, with their trip counts; a strip-mined loop occurs twice, its strips first."""
@@ -27,9 +27,9 @@ def can_reorder(group: FusionGroup, plan: TilePlan) -> bool:
     return bool(group.reductions and plan.tile_sizes and group.cond.is_true)
 
 
-def order_loops(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
+def order_loops(group: FusionGroup, plan: TilePlan, cpu: Cpu, is_parallel: bool = False) -> TilePlan:
     """Returns the plan with the loop order, strip, cache blocks and panels that wait least for memory, if the savings
-    are significant."""
+    are significant. With `is_parallel`, threads that have no part of a short outermost loop wait as well."""
     if plan.transposed_loop is not None and not group.reductions:
         return _order_transpose(group, plan)
     if not group.reductions:
@@ -39,13 +39,21 @@ def order_loops(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> TilePlan:
     trip_counts = plan.trip_counts
     if not can_reorder(group, plan) or not 2 <= len(trip_counts) <= machine.MAX_PERMUTED_LOOPS:
         return default
-    cycles = prod(s.extent for s in (*group.syms, *plan.reduction_syms)) / plan.lanes / 2
-    default_cost = _waiting_cycles(group, default, cpu)
+    terms = prod(s.extent for s in (*group.syms, *plan.reduction_syms))
+    cycles = terms / plan.lanes / 2
+    is_shared = is_parallel and 2 * terms >= machine.MIN_PARALLEL_OPS
+    thread_cycles = terms / plan.lanes / cpu.fmas_per_cycle * machine.SHARED_ORDER_WEIGHT
+
+    def cost(candidate: TilePlan) -> float:
+        has_few_parts = is_shared and _loop_levels(candidate)[0][0][1] < machine.MIN_OUTER_TRIPS
+        return _waiting_cycles(group, candidate, cpu) + has_few_parts * load_imbalance(candidate) * thread_cycles
+
+    default_cost = cost(default)
     if default_cost < machine.MIN_LOOP_ORDER_SAVING * cycles:
         return default
     candidates = _candidates(group, plan, cpu, packable)
-    costs = ((_waiting_cycles(group, candidate, cpu), candidate) for candidate in candidates)
-    best_cost, best = min(costs, key=lambda cost: cost[0], default=(default_cost, default))
+    costs = ((cost(candidate), candidate) for candidate in candidates)
+    best_cost, best = min(costs, key=lambda item: item[0], default=(default_cost, default))
     is_significant = default_cost - best_cost > machine.MIN_LOOP_ORDER_SAVING * cycles
     return best if is_significant and best_cost < machine.MAX_LOOP_ORDER_COST_RATIO * default_cost else default
 

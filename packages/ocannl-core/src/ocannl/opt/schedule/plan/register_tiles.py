@@ -95,10 +95,10 @@ def best_tile_plan(group: FusionGroup, capabilities: Capabilities, is_parallel: 
 
 def load_imbalance(plan: TilePlan) -> float:
     """Returns the busiest thread's work relative to the mean, minus 1, averaged over `BALANCED_THREADS`."""
-    sym, trip_count = next(iter(plan.trip_counts.items()))
-    fractional_trip_count = sym.extent / plan.tile_sizes.get(sym, 1)
-    counts = machine.BALANCED_THREADS
-    return sum(-(-trip_count // threads) * threads / fractional_trip_count - 1 for threads in counts) / len(counts)
+    sym, size = plan.strip or (plan.loops[0][0], 1)
+    size *= plan.tile_sizes.get(sym, 1)
+    trip_count, counts = -(-sym.extent // size), machine.BALANCED_THREADS
+    return sum(-(-trip_count // threads) * threads * size / sym.extent - 1 for threads in counts) / len(counts)
 
 
 def plan_with_tile(group: FusionGroup, problem: TilingProblem, tile: Tile) -> TilePlan:
