@@ -10,6 +10,9 @@ accesses are sequentially consistent, so that no worker executes chunks of a job
 
 Workers with odd numbers take chunks from the end. In consecutive loops over the same rows, a thread thus tends to get
 the same rows again, which are still in its private cache.
+
+On Linux, a worker that is woken on the core of the owner leaves it: both would take turns there. It excludes the core
+from those it may run on, if the others are enough for all workers up to its number.
 """
 
 from __future__ import annotations
@@ -29,10 +32,12 @@ def thread_pool_code() -> ThreadPoolCode:
 
 
 TEXT = f"""\
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_SPINS 4000  /* polls of a waiting thread before it sleeps, about 0.1 ms */
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
@@ -54,6 +59,7 @@ struct job {{  /* what is written together is on one cache line, which moves bet
   void *frame;
   pthread_mutex_t lock CACHE_LINE;
   pthread_cond_t wakeup CACHE_LINE;
+  int32_t core CACHE_LINE;  /* of the owner that has last woken workers */
 }};
 
 struct thread_pool {{
@@ -69,12 +75,34 @@ static struct job *job_of(struct thread_pool *pool)
   return (struct job *)(((uintptr_t)pool->private + 63) & ~(uintptr_t)63);
 }}
 
-static void pause(void)
+static void pause_briefly(void)
 {{
 #if defined __x86_64__ || defined __i386__
   __builtin_ia32_pause();
 #elif defined __aarch64__
   __asm__ volatile("yield");
+#endif
+}}
+
+static int32_t current_core(void)
+{{
+#if defined __linux__
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}}
+
+static void leave_core(int32_t core, int64_t thread)
+{{
+#if defined __linux__
+  cpu_set_t cores;
+  if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(getpid(), sizeof cores, &cores)) return;
+  if (CPU_COUNT(&cores) <= thread) return;
+  CPU_CLR(core, &cores);
+  sched_setaffinity(0, sizeof cores, &cores);
+#else
+  (void)core, (void)thread;
 #endif
 }}
 
@@ -135,11 +163,14 @@ int32_t ocannl_pool_parallel_for(
   STORE(job->taken, 0);
   STORE(job->open, job->generation + 1);
   STORE(job->generation, job->generation + 1);
-  if (LOAD(job->sleepers)) wake_workers(job);
+  if (LOAD(job->sleepers)) {{
+    STORE(job->core, current_core());
+    wake_workers(job);
+  }}
   run_chunks(job, 0);
   STORE(job->open, 0);
   for (int n = 0; LOAD(job->active); n++)
-    if (n < MAX_SPINS) pause();
+    if (n < MAX_SPINS) pause_briefly();
     else sched_yield();
   int32_t cancelled = LOAD(job->cancelled);
   STORE(job->busy, 0);
@@ -151,13 +182,15 @@ void ocannl_pool_worker_main(struct thread_pool *pool, int64_t thread)
   struct job *job = job_of(pool);
   int64_t seen = 0;
   for (;;) {{
-    for (int n = 0; n < MAX_SPINS && LOAD(job->generation) == seen && !LOAD(job->stopped); n++) pause();
+    for (int n = 0; n < MAX_SPINS && LOAD(job->generation) == seen && !LOAD(job->stopped); n++) pause_briefly();
     if (LOAD(job->generation) == seen && !LOAD(job->stopped)) {{
       pthread_mutex_lock(&job->lock);
       ADD(job->sleepers, 1);
       while (LOAD(job->generation) == seen && !LOAD(job->stopped)) pthread_cond_wait(&job->wakeup, &job->lock);
       ADD(job->sleepers, -1);
       pthread_mutex_unlock(&job->lock);
+      int32_t core = current_core();
+      if (core == LOAD(job->core)) leave_core(core, thread);
     }}
     if (LOAD(job->stopped)) return;
     seen = LOAD(job->generation);

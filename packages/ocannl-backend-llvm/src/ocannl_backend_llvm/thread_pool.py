@@ -10,6 +10,9 @@ accesses are sequentially consistent, so that no worker executes chunks of a job
 
 Workers with odd numbers take chunks from the end. In consecutive loops over the same rows, a thread thus tends to get
 the same rows again, which are still in its private cache.
+
+On Linux, a worker that is woken on the core of the owner leaves it: both would take turns there. It excludes the core
+from those it may run on, if the others are enough for all workers up to its number.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ FIELDS = {  # offsets in bytes; what is written together is on one cache line, w
     "cancelled": 264,
     "num.chunks": 320, "threads": 328, "body": 336, "frame": 344,
     "lock": 384, "wakeup": 512,
+    "core": 576,  # of the owner that has last woken workers
 }  # fmt: skip
 PAUSE = {"x86_64": "llvm.x86.sse2.pause()", "aarch64": "llvm.aarch64.hint(i32 1)"}
 
@@ -69,7 +73,8 @@ def text(triple: str) -> str:
     pause = PAUSE.get(triple.partition("-")[0])
     call = f"call void @{pause}" if pause else "fence seq_cst"
     declared = f"declare void @{pause.replace('i32 1', 'i32')}\n" if pause else ""
-    body = _TEXT.replace("PAUSE", call).replace("MAX_SPINS", str(MAX_SPINS))
+    cores_text = _LINUX_CORES_TEXT if "linux" in triple else _ANY_CORES_TEXT
+    body = (_TEXT + cores_text).replace("PAUSE", call).replace("MAX_SPINS", str(MAX_SPINS))
     for function in body.split("\n\n"):
         used = [name for name in FIELDS if f"%{name}.at" in function]
         addresses = "".join(
@@ -165,6 +170,8 @@ begin:
   %all.awake = icmp eq i32 %sleepers, 0
   br i1 %all.awake, label %work, label %wake
 wake:
+  %core = call i32 @ocannl-pool.core()
+  store atomic i32 %core, ptr %core.at seq_cst, align 4
   call void @ocannl-pool.wake_workers(ptr %pool)
   br label %work
 work:
@@ -213,7 +220,7 @@ define void @ocannl-pool.worker_main(ptr %pool, i64 %thread) nounwind {
 entry:
   br label %idle
 idle:
-  %seen = phi i64 [ 0, %entry ], [ %seen, %awake ], [ %generation, %leave ]
+  %seen = phi i64 [ 0, %entry ], [ %seen, %awake ], [ %seen, %move ], [ %generation, %leave ]
   br label %spin
 spin:
   %n = phi i64 [ 0, %idle ], [ %n.next, %again ]
@@ -248,6 +255,12 @@ sleep.once:
 awake:
   %fewer = atomicrmw sub ptr %sleepers.at, i32 1 seq_cst
   %unlocked = call i32 @pthread_mutex_unlock(ptr %lock.at)
+  %owners.core = load atomic i32, ptr %core.at seq_cst, align 4
+  %core = call i32 @ocannl-pool.core()
+  %is.shared = icmp eq i32 %core, %owners.core
+  br i1 %is.shared, label %move, label %idle
+move:
+  call void @ocannl-pool.leave_core(i32 %core, i64 %thread)
   br label %idle
 enter:
   %before = atomicrmw add ptr %active.at, i64 1 seq_cst
@@ -276,4 +289,60 @@ declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @sched_yield()
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
+
+_LINUX_CORES_TEXT = """
+define internal i32 @ocannl-pool.core() nounwind {
+entry:
+  %core = call i32 @sched_getcpu()
+  ret i32 %core
+}
+
+define internal void @ocannl-pool.leave_core(i32 %core, i64 %thread) nounwind {
+entry:
+  %cores = alloca [16 x i64]
+  %process = call i32 @getpid()
+  %status = call i32 @sched_getaffinity(i32 %process, i64 128, ptr %cores)
+  %is.known = icmp eq i32 %status, 0
+  %is.in.set = icmp ult i32 %core, 1024
+  %is.found = and i1 %is.known, %is.in.set
+  br i1 %is.found, label %compare, label %end
+compare:
+  %count = call i32 @__sched_cpucount(i64 128, ptr %cores)
+  %count.wide = zext i32 %count to i64
+  %is.enough = icmp ugt i64 %count.wide, %thread
+  br i1 %is.enough, label %move, label %end
+move:
+  %number = lshr i32 %core, 6
+  %word.at = getelementptr i64, ptr %cores, i32 %number
+  %place = and i32 %core, 63
+  %place.wide = zext i32 %place to i64
+  %bit = shl i64 1, %place.wide
+  %mask = xor i64 %bit, -1
+  %word = load i64, ptr %word.at
+  %others = and i64 %word, %mask
+  store i64 %others, ptr %word.at
+  %moved = call i32 @sched_setaffinity(i32 0, i64 128, ptr %cores)
+  br label %end
+end:
+  ret void
+}
+
+declare i32 @sched_getcpu()
+declare i32 @getpid()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i32 @__sched_cpucount(i64, ptr)
+"""
+
+_ANY_CORES_TEXT = """
+define internal i32 @ocannl-pool.core() nounwind {
+entry:
+  ret i32 -1
+}
+
+define internal void @ocannl-pool.leave_core(i32 %core, i64 %thread) nounwind {
+entry:
+  ret void
+}
 """
