@@ -46,7 +46,7 @@ def test_a_system_that_does_not_tell_the_core(monkeypatch):
 
 
 @linux
-@pytest.mark.parametrize("backend", ("llvm", "c"))
+@pytest.mark.parametrize("backend", ["llvm", "c"])
 def test_a_worker_leaves_the_core_that_its_caller_moves_to(backend):
     """In a process of its own, which changes the cores of its threads."""
     if cores() < 2 or len(os.sched_getaffinity(0)) < 2:

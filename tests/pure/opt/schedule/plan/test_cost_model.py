@@ -123,7 +123,7 @@ def test_gathers_of_maps_delay_the_arithmetic(ops_per_term: int) -> None:
     assert cycles(1536) >= cycles(1) + 128 / 8 * 4
 
 
-@pytest.mark.parametrize("terms", (1024, 3072, 4096))
+@pytest.mark.parametrize("terms", [1024, 3072, 4096])
 def test_rows_at_page_distances_share_few_cache_sets(terms: int) -> None:
     """More rows than the first-level cache has ways would be fetched again for every term; those whose distance is not
     a multiple of a page may be as many as registers allow."""

@@ -32,7 +32,8 @@ def form_bfloat16_dots(proc: Proc, capabilities: Capabilities) -> Proc:
                 acc += f32(x[i_2, k]) * f32(w[k, j_2])             acc += f32(x[i_2, 2*k_2]) * f32(w[2*k_2, j_2]) + f32(x[i_2, 2*k_2+1]) * f32(w[2*k_2+1, j_2])
               y[i_2, j_2] = acc                                  y[i_2, j_2] = acc
 
-    Reductions of odd length stay as they are, and those whose terms would be the lanes of vectors.
+    The last term of a single loop of odd length is added first. Other loops of odd length stay as they are, and those
+    whose terms would be the lanes of vectors.
     """  # noqa: E501
     names = Namer(bound_names(proc))
     body = tuple([_paired(stmt, capabilities, names) for stmt in proc.body])
@@ -42,8 +43,10 @@ def form_bfloat16_dots(proc: Proc, capabilities: Capabilities) -> Proc:
 def _paired(stmt: Stmt, capabilities: Capabilities, names: Namer) -> Stmt:
     group = group_of(stmt, names)
     if group is not None:
-        pairs = _group_of_pairs(group, capabilities, names)
-        return stmt if pairs is None else pairs.stmt()
+        pairs = group_of_pairs(group, names)
+        plan = None if pairs is None else best_tile_plan(pairs, capabilities)
+        is_output_plan = plan is not None and plan.vector not in plan.reduction_syms
+        return pairs.stmt() if pairs is not None and is_output_plan else stmt
     match stmt:
         case For(body=body) | BindIndex(body=body):
             new = tuple([_paired(inner, capabilities, names) for inner in body])
@@ -57,7 +60,7 @@ def _paired(stmt: Stmt, capabilities: Capabilities, names: Namer) -> Stmt:
             return stmt
 
 
-def _group_of_pairs(group: FusionGroup, capabilities: Capabilities, names: Namer) -> FusionGroup | None:
+def group_of_pairs(group: FusionGroup, names: Namer) -> FusionGroup | None:
     """Returns the group with terms that are dot products of pairs; None if it is no product of bfloat16 matrices."""
     if len(group.reductions) != 1 or not is_matmul_like(group):
         return None
@@ -65,16 +68,15 @@ def _group_of_pairs(group: FusionGroup, capabilities: Capabilities, names: Namer
     factors, sym = _factors(reduction), _pairable_loop(reduction)
     if factors is None or sym is None:
         return None
-    plan = best_tile_plan(group, capabilities)
-    if plan is None or plan.vector in plan.reduction_syms:
-        return None
     pair = Sym(names(sym.name), 0, sym.extent // 2 - 1)
     (x, y), (u, v) = (
         [substitute(factor, {sym: Affine.of(pair) * 2 + sym.lo + n}) for factor in factors] for n in range(2)
     )
     loops = tuple([loop(pair, (), old.origin) if old.sym is sym else old for old in reduction.loops])
-    update = replace(reduction.update, value=dot_of_pairs((x, y, u, v)))
-    return replace(group, reductions=(replace(reduction, loops=loops, update=update),))
+    update, init = replace(reduction.update, value=dot_of_pairs((x, y, u, v))), reduction.init
+    if sym.extent % 2:
+        init = Apply(ADD, (init, substitute(reduction.update.value, {sym: Affine((), sym.hi)})))
+    return replace(group, reductions=(replace(reduction, loops=loops, update=update, init=init),))
 
 
 def _factors(reduction: Reduction) -> tuple[Expr, Expr] | None:
@@ -87,10 +89,12 @@ def _factors(reduction: Reduction) -> tuple[Expr, Expr] | None:
 
 
 def _pairable_loop(reduction: Reduction) -> Sym | None:
-    """Returns a reduction loop of even length, preferably one along which an operand is contiguous."""
+    """Returns a reduction loop of even length, or the only one, preferably one along which an operand is contiguous."""
+    is_single = len(reduction.loops) == 1
     syms = [
         old.sym for old in reduction.loops
-        if is_full(old) and old.sym.extent % 2 == 0 and old.sym not in reduction.cond.syms
+        if is_full(old) and old.sym not in reduction.cond.syms and old.sym.extent > 1
+        and (is_single or old.sym.extent % 2 == 0)
     ]  # fmt: skip
     factors = _factors(reduction) or ()
     refs: list[Ref] = [factor.ref for factor in factors if isinstance(factor, Load)]

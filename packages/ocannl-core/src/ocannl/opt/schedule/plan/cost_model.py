@@ -39,6 +39,7 @@ class NestShape:
     ops_per_cell: int  # additions in the epilogue
     lanes: int
     registers: int
+    read_bytes: int = 4  # of the narrowest cells that a term of the reduction reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +242,7 @@ def _output_tile_cycles(shape: NestShape, vector: int, row: int | None) -> Calla
             lines = [max(1, along * vectors) * max(1, down * rows) for along, down in line_shares]
             if sum(map(mul, lines, refetches)) * line > l1:
                 loads += fill * sum(map(mul, lines, fills_per_term))
-        loads += fill * rows * sum([_conflict(stride, rows) for stride in row_strides])
+        loads += fill * rows * sum([_conflict(stride * shape.read_bytes, rows) for stride in row_strides])
         insertions = lanes * vectors * sum([rows if read.row_stride else 1 for read in gathers])
         step = max(area * ops_per_term + insertions / 2, loads / 2, latency) + overhead
         final = (
@@ -426,11 +427,11 @@ def _is_gathered(stride: int) -> bool:
     return abs(stride) > 4
 
 
-def _conflict(stride: int, rows: int) -> bool:
+def _conflict(distance_bytes: int, rows: int) -> bool:
     """Whether rows at this distance have more lines in a set of the first-level cache than the set has ways, so that
     they evict each other between terms."""
-    period = machine.CONFLICT_STRIDE_BYTES // 4
-    return bool(stride) and rows > machine.L1_ASSOCIATIVITY * (period // gcd(stride, period))
+    period = machine.CONFLICT_STRIDE_BYTES
+    return bool(distance_bytes) and rows > machine.L1_ASSOCIATIVITY * (period // gcd(distance_bytes, period))
 
 
 def _line_fraction(stride: int) -> float:

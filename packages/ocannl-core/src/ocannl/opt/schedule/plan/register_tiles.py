@@ -157,7 +157,7 @@ class TilingProblem:
         return NestShape(
             shape.parallel_extents, shape.reduction_extents, shape.tileable, shape.vectorizable,
             reduction_reads, epilogue_reads, writes,
-            shape.ops_per_term, shape.ops_per_cell, shape.lanes, shape.registers,
+            shape.ops_per_term, shape.ops_per_cell, shape.lanes, shape.registers, shape.read_bytes,
         )  # fmt: skip
 
     def strides_along_loops(self, ref: Ref, layouts: Mapping[Buf, Strides] | None) -> Strides:
@@ -207,6 +207,7 @@ def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProb
         ops_per_cell=sum(map(_work_without_loads, final_values)),
         lanes=capabilities.vector_bytes // width,
         registers=capabilities.vector_registers,
+        read_bytes=min([ref.buf.precision.nbytes for ref in reduction_reads], default=4),
     )
     cache_bytes = capabilities.cpu.l2.size_bytes // machine.OPERAND_CACHE_DIVISOR
     return TilingProblem(
