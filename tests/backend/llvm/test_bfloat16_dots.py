@@ -60,7 +60,9 @@ def test_results_do_not_depend_on_threads():
 
 
 @needs_instructions
-@pytest.mark.parametrize(("sizes", "is_used"), [((64, 64, 64), True), ((7, 66, 45), True), ((64, 63, 64), True), ((64, 1, 64), False)])
+@pytest.mark.parametrize(
+    ("sizes", "is_used"), [((64, 64, 64), True), ((7, 66, 45), True), ((64, 63, 64), True), ((64, 1, 64), False)]
+)
 def test_code_has_the_instruction_if_there_are_pairs_of_terms(sizes, is_used):
     result, *_ = product("nn", sizes, np.ones)
     assert (INSTRUCTION in evaluated(result)[1]) == is_used
