@@ -110,7 +110,7 @@ def line_origins(
             continue
         if match := kernel_head.match(line):
             current = next(remaining[match[1]], ())
-        elif line.startswith(("define", "int ", "static ", "void ")):
+        elif line.startswith(("define", "int ", "static ", "void ", "CONDITIONAL_LOADS ")):
             match = head.search(line)
             current = functions.get(f"{match[1] or match[3]}.{match[2] or match[4]}", ()) if match else ()
         elif line.startswith("def ") or not line.endswith(":"):  # labels of LLVM IR end with a colon
