@@ -557,3 +557,16 @@ def test_each_process_warns_once_and_shares_the_code(tmp_path: Path) -> None:
     ]
     assert lines == ["1 DefectWarning", "0 DefectWarning"]
     assert len(list((tmp_path / "defects").iterdir())) == 1
+
+
+# ------------------------------------------------------------------------------------------------ precomputed weights
+
+
+@pytest.mark.parametrize("name", ["precompute_weight_arrays", "precompute_packed_weights", "schedule", "parallelize"])
+def test_defects_in_programs_with_precomputed_weights(monkeypatch: Patch, name: str) -> None:
+    monkeypatch.setenv("OCANNL_PRECOMPUTE_WEIGHTS", "on")
+    step = training_step()
+    seed(monkeypatch, name, KEY_ERROR)
+    routine, message = compile_with_warning(step)
+    assert f"`{name}` failed on routine `step`" in message
+    step.check(routine)

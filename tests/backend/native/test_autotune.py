@@ -51,7 +51,10 @@ def same_bits(left: np.ndarray, right: np.ndarray) -> bool:
 
 def target(random: Random, native) -> Capabilities:
     size = random.choice((16, 32, 64))
-    return replace(native.capabilities, vector_bytes=size, vector_registers=random.choice((16, 32)))
+    registers = random.choice((16, 32))
+    return replace(
+        native.capabilities, vector_bytes=size, vector_registers=registers, wants_precomputed_weights=False
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from ocannl.ir.precision import Precision, bfloat16, float32, float64, int32
 from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
+from ocannl.opt.analysis.substitution import with_buffers
 from ocannl.opt.fusion.flatten_fused_loops import flatten_fused_loops
 from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
@@ -43,6 +45,7 @@ from ocannl.opt.memory.decide_placement import decide_placement
 from ocannl.opt.memory.hoist_invariant_nests import hoist_invariant_nests
 from ocannl.opt.memory.pad_operands import pad_operands
 from ocannl.opt.memory.pad_rows import pad_rows
+from ocannl.opt.memory.precompute_weight_arrays import precompute_packed_weights, precompute_weight_arrays
 from ocannl.opt.memory.prefetch import prefetch
 from ocannl.opt.memory.split_streams import split_streams
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
@@ -356,6 +359,27 @@ def to_hoist() -> Proc:
     return decide_placement(lower(Loop(t, body), "step"), {})
 
 
+def to_request() -> Proc:
+    w, x, v = node("w", 5, role=Role.PARAMETER), node("x", 5, role=Role.PLACEHOLDER), node("v", 5)
+    i, j = loop(5), loop(5, "j")
+    scaled = put(x, (j,), apply("mul", Read(v, at(j)), Read(x, at(j))))
+    return decide_placement(lower(Seq((put(v, (i,), apply("exp", Read(w, at(i)))), scaled)), "step"), {})
+
+
+def to_request_again() -> Proc:
+    """The program with a copy of the precomputed array, as for tiles that read it in another order."""
+    proc = precompute_weight_arrays(to_request())
+    (v,) = (buf for buf in proc.bufs if buf.name == "v")
+    copied = replace(v, name="v_2", space=MemorySpace.ARENA, access=ir.AccessMode.TEMP)
+    region, scaled = proc.body
+    (use,) = with_buffers((scaled,), {v: copied})
+    i = Sym("i_2", 0, 4)
+    copy = ir.loop(i, (ir.Store(ir.Ref(copied, (Affine.of(i),)), ir.Load(ir.Ref(v, (Affine.of(i),)))),))
+    bufs = (*(buf for buf in proc.bufs if buf.access is not ir.AccessMode.PRECOMPUTED), copied)
+    bufs += tuple(buf for buf in proc.bufs if buf.access is ir.AccessMode.PRECOMPUTED)
+    return replace(proc, bufs=bufs, body=(region, copy, use))
+
+
 def to_flatten() -> Proc:
     x, y, z = node("x", 5, role=Role.PLACEHOLDER), node("y", 5), node("z", 5)
     bx, by, bz = (
@@ -419,6 +443,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "fuse_epilogues": (fuse_epilogues, to_fuse, fuse_epilogues),
     "pad_operands": (pad_operands, to_extend, lambda proc: pad_operands(proc, 2)),
     "choose_layouts": (choose_layouts, to_layout, lambda proc: choose_layouts(proc, Capabilities(vector_bytes=32))),
+    "precompute_weight_arrays": (precompute_weight_arrays, to_request, precompute_weight_arrays),
     "hoist_parallel_loop": (
         hoist_parallel_loop, to_outer,
         lambda proc: hoist_parallel_loop(proc, Capabilities(vector_bytes=64), min_bytes=4096),
@@ -436,6 +461,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "form_bfloat16_dots": (form_bfloat16_dots, to_pair, lambda proc: form_bfloat16_dots(proc, PAIRING_TARGET)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "hoist_invariant_nests": (hoist_invariant_nests, to_hoist, hoist_invariant_nests),
+    "precompute_packed_weights": (precompute_packed_weights, to_request_again, precompute_packed_weights),
     "eliminate_common_subexpressions": (eliminate_common_subexpressions, to_number, eliminate_common_subexpressions),
     "prefetch": (prefetch, to_prefetch, lambda proc: prefetch(proc, 0, 0)),
     "use_nontemporal_stores": (use_nontemporal_stores, to_stream, lambda proc: use_nontemporal_stores(proc, 64, 0)),

@@ -38,12 +38,15 @@ def global_bufs(proc):
 
 
 def initial_arrays(program, proc):
-    """The contents of the global buffers: inputs, and bytes 0xFF where the program writes first."""
+    """The contents of the global buffers: inputs, and bytes 0xFF where the program writes first. Precomputed arrays are
+    requested."""
+    request = next((buf for buf in proc.bufs if buf.access is AccessMode.PRECOMPUTED), None)
     sources = [
         (buf, program.merged if buf.access is AccessMode.MERGE else program.arrays) for buf in global_bufs(proc)
     ]
     return [
-        np.full(buf.nbytes, 0xFF, np.uint8).view(buf.precision.numpy) if source.get(buf.node) is None
+        np.ones(1, np.int64) if buf is request
+        else np.full(buf.nbytes, 0xFF, np.uint8).view(buf.precision.numpy) if source.get(buf.node) is None
         else source[buf.node]
         for buf, source in sources
     ]  # fmt: skip

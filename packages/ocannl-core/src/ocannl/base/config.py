@@ -152,6 +152,13 @@ PRODUCTS = ConfigSetting(
 ONLINE_SOFTMAX = ConfigSetting(
     "online_softmax", switch, True, "on GPUs, compute softmax in one pass with a running maximum"
 )
+PRECOMPUTE_WEIGHTS = ConfigSetting(
+    "precompute_weights",
+    switch,
+    False,
+    "on CPUs, keep packed weights and other arrays that depend on weights only from one call of a routine to the next: "
+    "faster inference that takes more memory",
+)
 TRANSPORT = ConfigSetting("transport", text, "single", "communication between the processes of a world")
 SHARED_MEMORY = ConfigSetting(
     "shared_memory", switch, True, "processes of one host exchange arrays in shared memory; off: in messages"
@@ -172,8 +179,8 @@ CHECK_NUMBERS = ConfigSetting(
 
 SETTINGS: tuple[ConfigSetting[object], ...] = (
     BACKEND, PRECISION, GRADIENT_PRECISION, SEED, THREADS, QUEUE, CACHE, CACHE_DIR, CACHE_BYTES, CPU, VERIFY,
-    ON_DEFECT, TRACEBACK, C_COMPILER, COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, LOG_LEVEL, TRACE,
-    CHECK_NUMBERS, DISCOVERY, TRANSPORT, SHARED_MEMORY, HEARTBEAT_SECONDS,
+    ON_DEFECT, TRACEBACK, C_COMPILER, COMPILE_SECONDS, AUTOTUNE, PRODUCTS, ONLINE_SOFTMAX, PRECOMPUTE_WEIGHTS,
+    LOG_LEVEL, TRACE, CHECK_NUMBERS, DISCOVERY, TRANSPORT, SHARED_MEMORY, HEARTBEAT_SECONDS,
 )  # type: ignore[assignment]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ class Capabilities:
     precisions: frozenset[str] = frozenset(p.name for p in PRECISIONS)
     wants_schedule: bool = True  # loop nests are tiled and vectorized for CPUs
     wants_fusion_groups: bool = False  # without a schedule: reductions with epilogues, fused loops, layouts
+    wants_precomputed_weights: bool = False  # weights are packed once, if there is a schedule
     wants_online_softmax: bool = False  # softmax is a single pass over the keys (Milakov and Gimelshein 2018)
     grid_threads: int = 0  # elements processed concurrently by a launch grid; 0: no grid
     alignment_bytes: int = 64  # of every array in a slab
@@ -33,7 +34,8 @@ class Capabilities:
         """Returns a line of text for cache keys."""
         return (
             f"precisions={','.join(sorted(self.precisions))} scheduled={self.wants_schedule} "
-            f"grouped={self.wants_fusion_groups} online={self.wants_online_softmax} "
+            f"grouped={self.wants_fusion_groups} precomputed={self.wants_precomputed_weights} "
+            f"online={self.wants_online_softmax} "
             f"lanes={self.grid_threads} align={self.alignment_bytes} "
             f"vectors={self.vector_registers}x{self.vector_bytes} dots={self.bfloat16_dots} "
             f"without={','.join(sorted(ALL_OPERATIONS - self.operations))} "

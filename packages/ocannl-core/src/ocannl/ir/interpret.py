@@ -82,7 +82,7 @@ def interpret(
     on_write: Callable[[Write], None] | None = None,
     iteration_order: Random | None = None,
 ) -> dict[TNode, Array]:
-    """Returns the arrays in global memory after one call. Raises `IndexError` for an access out of bounds.
+    """Returns the arrays in global memory after the first call. Raises `IndexError` for an access out of bounds.
 
     `iteration_order` shuffles the iterations of parallel loops; without it they execute in program order.
     """
@@ -116,10 +116,13 @@ class _Machine:
         self.memory: dict[Buf, Array] = {}
         arena = np.full(proc.arena, POISON, np.uint8)
         pool: dict[TNode, Array] = {}
+        request = next((buf for buf in proc.bufs if buf.access is AccessMode.PRECOMPUTED), None)
         for buf in proc.bufs:
             kind = buf.precision.numpy
             if buf.space is MemorySpace.ARENA and buf.offset is not None:
                 self.memory[buf] = arena[buf.offset : buf.offset + buf.nbytes].view(kind)
+            elif buf is request:
+                self.memory[buf] = np.ones(1, kind)
             elif buf.node is None:
                 self.memory[buf] = _poisoned(buf)
             else:

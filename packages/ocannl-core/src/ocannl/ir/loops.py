@@ -49,6 +49,7 @@ class AccessMode(Enum):
     INOUT = "inout"
     CONST = "const"  # never written by any routine
     MERGE = "merge"  # another device's copy
+    PRECOMPUTED = "precomputed"  # depends on weights only, and keeps its values between calls; belongs to no node
     TEMP = "temp"
 
 

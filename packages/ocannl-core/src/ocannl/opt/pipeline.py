@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import Proc
+from ocannl.ir.loops import Proc, region_body
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import Stage
 from ocannl.opt import machine_model as machine
+from ocannl.opt.analysis.weights import copied_weights
 from ocannl.opt.fusion.flatten_fused_loops import flatten_fused_loops
 from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
@@ -32,6 +33,11 @@ from ocannl.opt.memory.decide_placement import decide_placement, keep_all_nodes
 from ocannl.opt.memory.hoist_invariant_nests import hoist_invariant_nests
 from ocannl.opt.memory.pad_operands import pad_operands
 from ocannl.opt.memory.pad_rows import pad_rows
+from ocannl.opt.memory.precompute_weight_arrays import (
+    precompute_packed_weights,
+    precompute_weight_arrays,
+    writes_precomputed_arrays,
+)
 from ocannl.opt.memory.prefetch import prefetch
 from ocannl.opt.memory.split_streams import split_streams
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
@@ -80,7 +86,7 @@ class Pass:
 
 WHOLE_PROGRAM_PASSES = frozenset({
     "decide_placement", "split_live_ranges", "distribute_sequential_loops", "pad_rows", "hoist_invariant_nests",
-    "insert_polls", "allocate_memory",
+    "precompute_weight_arrays", "schedule", "precompute_packed_weights", "insert_polls", "allocate_memory",
 })  # fmt: skip
 """Passes that see a whole program; others see regions."""
 
@@ -102,6 +108,7 @@ def passes(
     min_prefetched_bytes = round(machine.PREFETCHED_L2_RATIO * c.cpu.l2.size_bytes)
     fuses = c.wants_schedule or c.wants_fusion_groups
     splits = c.wants_schedule or c.grid_threads > 0
+    precomputes = c.wants_schedule and c.wants_precomputed_weights
     steps = (
         Pass(  # only temporaries can be removed
             "decide_placement", lambda proc: decide_placement(proc, keep_reasons), plain=keep_all_nodes
@@ -124,7 +131,12 @@ def passes(
         ),
         Pass("fuse_epilogues", fuse_epilogues, when=fuses),  # after dead code is gone
         Pass("pad_operands", pad_operands, when=c.wants_schedule),  # before `choose_layouts`, which sees the copies
-        Pass("choose_layouts", lambda proc: choose_layouts(proc, c), when=fuses),  # of arrays left after fusion
+        Pass(  # of arrays left after fusion
+            "choose_layouts", lambda proc: choose_layouts(proc, c, precomputes), when=fuses
+        ),
+        Pass(  # before nests are fused with others
+            "precompute_weight_arrays", precompute_weight_arrays, when=precomputes
+        ),
         Pass("hoist_parallel_loop", lambda proc: hoist_parallel_loop(proc, c), when=c.wants_schedule),
         Pass("pad_rows", pad_rows, when=c.wants_schedule),  # after `hoist_parallel_loop`, which changes layouts
         Pass("recompute_attention", recompute_attention, when=c.wants_online_softmax),  # before weights are consumed
@@ -144,11 +156,11 @@ def passes(
         ),
         Pass("form_bfloat16_dots", lambda proc: form_bfloat16_dots(proc, c), when=c.wants_schedule and c.bfloat16_dots),
         Pass(
-            "schedule", lambda proc: schedule(proc, c, MODEL_CHOICES if proc.is_part else choose(proc)),
-            when=c.wants_schedule,
-            simple=lambda proc: schedule_simply(proc, c),
+            "schedule", lambda proc: schedule_regions(proc, c, choose), when=c.wants_schedule,
+            simple=in_regions(lambda proc: schedule_simply(proc, c)),
         ),
         Pass("hoist_invariant_nests", hoist_invariant_nests, when=c.wants_schedule),  # packing copies, for example
+        Pass("precompute_packed_weights", precompute_packed_weights, when=precomputes),
         Pass("eliminate_common_subexpressions", eliminate_common_subexpressions, when=fuses),  # of scheduled statements
         Pass(  # vectors are chosen
             "prefetch",
@@ -172,6 +184,19 @@ def passes(
         ),
     )
     return tuple([step if step.name in WHOLE_PROGRAM_PASSES else step.in_regions() for step in steps])
+
+
+def schedule_regions(proc: Proc, capabilities: Capabilities, choose: PlanSelector) -> Proc:
+    """Schedules each region, with selected plans if the program consists of one, besides that of its weights."""
+    sources = copied_weights(proc) if capabilities.wants_precomputed_weights else None
+    regions = [stmt for stmt in proc.body if region_body(stmt) is not None]
+    selects = all(writes_precomputed_arrays(stmt) for stmt in regions)
+
+    def run(part: Proc) -> Proc:
+        is_selected = selects and not any(map(writes_precomputed_arrays, part.body))
+        return schedule(part, capabilities, choose(part) if is_selected else MODEL_CHOICES, sources)
+
+    return in_regions(run)(proc)
 
 
 def stage_after(pass_name: str) -> Stage:
@@ -211,8 +236,8 @@ def optimize(
 
 
 def schedule_and_finish(proc: Proc, capabilities: Capabilities, choices: PlanChoices) -> Proc:
-    """Runs `schedule` with the given plans, and all passes after it."""
-    pipeline = passes({}, capabilities, lambda proc: choices)
+    """Runs `schedule` with the given plans, and all passes after it. Weights are packed in each call."""
+    pipeline = passes({}, replace(capabilities, wants_precomputed_weights=False), lambda proc: choices)
     first = [step.name for step in pipeline].index("schedule")
     for step in pipeline[first:]:
         proc = step.run(proc)

@@ -35,7 +35,7 @@ from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices
 from ocannl.runtime import compile_cache
 from ocannl.runtime.autotune_variants import fastest_variants
 from ocannl.runtime.benchmark import Autotuner
-from ocannl.runtime.program import Program, links
+from ocannl.runtime.program import Precomputed, Program, links
 
 if TYPE_CHECKING:  # imported after a failure only
     from ocannl.runtime.recovery import FailedCompilation
@@ -176,7 +176,7 @@ def _program(draft: _Draft, code: CompiledCode, backend: Backend) -> Program:
     job, proc = draft.request.job, draft.proc
     return Program(
         job.name, job.code, job.keep_reasons, code, links(proc), proc.syms, proc.arena, proc.facts,
-        backend.capabilities, draft.choices, draft.plain,
+        backend.capabilities, draft.choices, draft.plain, Precomputed.of(proc),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from ocannl.ir.canon import Canonical, canonical
 from ocannl.ir.loops import AccessMode, Fact
 from ocannl.ir.tnode import Placement
 from ocannl.runtime import source_fingerprint
-from ocannl.runtime.program import Link, Program
+from ocannl.runtime.program import Link, Precomputed, Program
 
 MEMORY_ENTRIES = 256
 Header = Mapping[str, Any]
@@ -164,6 +164,8 @@ def _header(canon: Canonical, program: Program) -> Header:
         "choices": [[position, list(choice)] for position, choice in program.choices.items()],
         "facts": [[nodes[f.node], f.placement.value, f.pass_name] for f in program.facts],
         "plain": sorted(program.plain),
+        "precomputed": list(program.precomputed.sizes_bytes),
+        "weights": [nodes[node] for node in program.precomputed.weights],
     }
 
 
@@ -180,6 +182,7 @@ def _restore_program(header: Header, code: CompiledCode, canon: Canonical, name:
         backend.capabilities,
         {int(position): tuple(map(int, choice)) for position, choice in header["choices"]},
         frozenset(map(str, header["plain"])),
+        Precomputed(tuple(map(int, header["precomputed"])), tuple(canon.nodes[n] for n in header["weights"])),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from ocannl.backend.api import CompiledCode, Entry, SupportsCancellation, SupportsDlpack
+from ocannl.backend.api import CompiledCode, Entry, Location, SupportsCancellation, SupportsDlpack
 from ocannl.backend.cpu.device import cores
 from ocannl.backend.registry import resolve
 from ocannl.backend.returned_values import device_count, link_program, open_device
@@ -180,20 +180,24 @@ class Context:
         for fact in program.temporaries:
             self._temporary[fact.node] = f"temporary in routine `{program.name}`: {fact.pass_name}"
         written = [self.arrays[node] for node in program.outputs]
-        entry, memory = bind_program(self, program)
+        bound = bind_program(self, program)
         _log.debug(
             "`%s` is bound to %d arrays on %s:%d and to %d bytes of scratch memory",
             program.name, len(program.links), self.backend.name, self.device.ordinal, program.arena_bytes,
         )  # fmt: skip
         make = CheckedRoutine if CHECK_NUMBERS.get() else RecordedRoutine if is_recording() else routine
-        return record(make(self, program, entry, written, memory))
+        result = make(self, program, bound, written)
+        for array in written:
+            self.arrays.add_writer(array, result)
+        return record(result)
 
     def bind(
-        self, code: CompiledCode, name: str, links: Sequence[Link], arena_bytes: int
+        self, code: CompiledCode, name: str, links: Sequence[Link], arena_bytes: int, further: Sequence[Location] = ()
     ) -> tuple[Entry, tuple[Slab, ...]]:
-        """Binds a program of `code` to the arrays of this context; returns the entry and the slabs that it uses."""
+        """Binds a program of `code` to the arrays of this context, and to `further` ones that belong to no node;
+        returns the entry and the slabs of nodes that it uses."""
         residents = [self._resident(link) for link in links]
-        locations = [array.where for array in residents]
+        locations = [*(array.where for array in residents), *further]
         slabs = [array.slab for array in residents]
         if arena_bytes:
             arena = self.arrays.arena(arena_bytes)
@@ -292,6 +296,7 @@ class Context:
             resident = self.readable(node)
             if self._sharing is None:
                 raise Unsupported(f"backend `{self.backend.name}` has no arrays that other libraries can use")
+            self.arrays.share(resident)
             return self._sharing.to_dlpack(resident.where, node.dims, node.precision.numpy, resident.slab)
 
     def host_array(self, tensor: object) -> np.ndarray[Any, Any]:

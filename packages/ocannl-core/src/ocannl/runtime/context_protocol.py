@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ocannl.backend.api import Backend, CompiledCode, Entry, Queue
+from ocannl.backend.api import Backend, CompiledCode, Entry, Location, Queue
 from ocannl.runtime.context_lock import ContextLock
 from ocannl.runtime.device_arrays import Arrays
 from ocannl.runtime.program import Link, Program
@@ -22,9 +22,10 @@ class ExecutionContext(Protocol):
     lock: ContextLock
 
     def bind(
-        self, code: CompiledCode, name: str, links: Sequence[Link], arena_bytes: int
+        self, code: CompiledCode, name: str, links: Sequence[Link], arena_bytes: int, further: Sequence[Location] = ()
     ) -> tuple[Entry, tuple[Slab, ...]]:
-        """Binds a program of `code` to the arrays; returns the entry and the slabs that it uses."""
+        """Binds a program of `code` to the arrays, and to `further` ones that belong to no node; returns the entry and
+        the slabs of nodes that it uses."""
         ...
 
     def prepare_run(self, program: Program) -> None:

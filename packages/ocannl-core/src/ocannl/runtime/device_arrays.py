@@ -37,6 +37,15 @@ class Resident:
     written: bool = False  # holds a valid value of the node
     started: bool = False  # has ever held one
     readers: list[Event] = field(default_factory=list)
+    version: int = 0  # counts the writes, except those of `writers` and, if it `is_shared`, of other libraries
+    writers: weakref.WeakSet[object] | None = None  # the routines that write the array
+    is_shared: bool = False
+    is_watched: bool = False  # a write changes the epoch, since routines have precomputed arrays that depend on it
+
+    @property
+    def may_change(self) -> bool:
+        """Whether the array may be written without a change of its version."""
+        return self.is_shared or bool(self.writers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,7 @@ class Arrays:
         self._merged: weakref.WeakKeyDictionary[TNode, Resident] = weakref.WeakKeyDictionary()
         self._slabs: weakref.WeakSet[Slab] = weakref.WeakSet()
         self._arena: Slab | None = None
+        self.losses = 0  # failures of work that may have been lost
         self._pending_writes: dict[Resident, Event | None] = {}  # writes that may not have completed, with their events
 
     def __contains__(self, node: TNode) -> bool:
@@ -91,7 +101,7 @@ class Arrays:
         slab = Slab(self.queue.device, memory.nbytes, memory)
         self._slabs.add(slab)
         for node, offset in zip(nodes, offsets_bytes, strict=True):
-            self._residents[node] = Resident(slab, slab.at(offset))
+            self._residents[node] = Resident(slab, slab.at(offset), is_shared=True)
         return True
 
     def merge_buffer(self, node: TNode) -> Resident:
@@ -108,7 +118,7 @@ class Arrays:
         sizes = [math.prod(n.dims, start=n.precision.nbytes) for n in nodes]
         offsets, size = pack(sizes, self._alignment)
         try:
-            slab = self._slab(size)
+            slab = self.slab(size)
         except OutOfMemory as error:
             nbytes, largest = max(zip(sizes, nodes, strict=True), key=lambda pair: pair[0])
             raise OutOfMemory(f"{error}; `{largest.label}` of sizes {largest.dims} takes {nbytes}") from None
@@ -117,10 +127,11 @@ class Arrays:
     def arena(self, size_bytes: int) -> Slab:
         """Returns the scratch memory shared by routines; routines bound to a smaller arena keep it."""
         if self._arena is None or self._arena.size_bytes < size_bytes:
-            self._arena = self._slab(size_bytes)
+            self._arena = self.slab(size_bytes)
         return self._arena
 
-    def _slab(self, size_bytes: int) -> Slab:
+    def slab(self, size_bytes: int) -> Slab:
+        """Allocates a slab; it is freed with the last reference to it."""
         slab = Slab(self.queue.device, max(1, size_bytes))
         self._slabs.add(slab)
         return slab
@@ -179,7 +190,23 @@ class Arrays:
         except BaseException:
             self.invalidate((array,))
             raise
+        array.version += 1
+        if array.is_watched:
+            self.lock.epoch += 1
         self.set_written(array, True)
+
+    def share(self, array: Resident) -> None:
+        """Registers that other libraries may write the array from now on."""
+        array.is_shared = True
+        self.lock.epoch += 1
+
+    def add_writer(self, array: Resident, routine: object) -> None:
+        """Registers a routine that writes the array, as long as the routine lives."""
+        if array.writers is None:
+            array.writers = weakref.WeakSet()
+        array.writers.add(routine)
+        array.version += 1  # the routine may have ended at the next check
+        self.lock.epoch += 1
 
     def add_pending(self, written: Iterable[Resident], done: Event | None = None) -> None:
         """Registers writes that are pending until `done`, or until the queue is synchronized."""
@@ -191,6 +218,7 @@ class Arrays:
         for array in (*written, *lost):
             array.written = False
         self._pending_writes.clear()
+        self.losses += 1
         self.lock.epoch += 1
 
     def synchronize(self) -> None:

@@ -36,6 +36,7 @@ from ocannl.ir.host_call import HostCall
 from ocannl.ir.loops import AccessMode, Proc
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.tnode import TNode
+from ocannl.opt.memory.precompute_weight_arrays import without_precomputed_arrays
 from ocannl.runtime.context_protocol import ExecutionContext
 from ocannl.runtime.host_calls import PartsEntry, host_step
 from ocannl.runtime.memory_traffic import traffic
@@ -168,7 +169,11 @@ def profile(context: ExecutionContext, program: Program, calls: int, values: Seq
     if isinstance(calls, bool) or not isinstance(calls, int) or not 1 <= calls <= MAX_CALLS:
         raise CodeError(f"the number of profiled calls must be at least 1 and at most {MAX_CALLS}, not {calls!r}")
     backend = context.backend
-    procs = [part if isinstance(part, HostCall) else part.rebuild() for part in parts_of(program)]
+    alignment_bytes = backend.capabilities.alignment_bytes
+    procs = [
+        part if isinstance(part, HostCall) else without_precomputed_arrays(part.rebuild(), alignment_bytes)
+        for part in parts_of(program)
+    ]
     pieces = [piece for proc in procs for piece in _pieces(proc, context.backend.capabilities.timestamps)]
     nests = [piece for piece in pieces if isinstance(piece, NestProgram)]
     symbol_values = dict(zip(program.syms, values, strict=True))
@@ -183,8 +188,9 @@ def profile(context: ExecutionContext, program: Program, calls: int, values: Seq
         clock = _Clock(context)
         empty_run = _Run.of(context, code, empty, symbol_values)
         runs = [_run(context, code, program.name, piece, symbol_values) for piece in pieces]
-        entry, memory = bind_program(context, program)
-        routine_run = _Run(entry, tuple(values), memory, isinstance(entry, PartsEntry))
+        bound = bind_program(context, program)
+        bound.prepare_run()
+        routine_run = _Run(bound.entry, tuple(values), bound.slabs, isinstance(bound.entry, PartsEntry))
         written = dict.fromkeys(link.node for link in (*program.links, *outside_links) if link.access in WRITTEN)
         with _restored(context, written):
             for run in (empty_run, *runs):

@@ -14,6 +14,7 @@ from ocannl.ir.loops import AccessMode, Fact, MemorySpace, Proc
 from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Placement, TNode
 from ocannl.lower.lower import lower
+from ocannl.opt.memory.precompute_weight_arrays import precomputed_buffers, weights_of
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.schedule import PlanChoices
 
@@ -27,13 +28,26 @@ class Link:
 
 
 def links(proc: Proc) -> tuple[Link, ...]:
-    """Returns the external arrays of a program."""
+    """Returns the external arrays of a program; precomputed arrays, which belong to no node, follow them."""
     result = []
     for buf in proc.bufs:
-        if buf.space is MemorySpace.GLOBAL:
+        if buf.space is MemorySpace.GLOBAL and buf.access is not AccessMode.PRECOMPUTED:
             assert buf.node is not None, f"the global array `{buf.name}` of `{proc.name}` belongs to no node"
             result.append(Link(buf.node, buf.access))
     return tuple(result)
+
+
+@dataclass(frozen=True, slots=True)
+class Precomputed:
+    """The precomputed arrays of a program: their sizes, that of the flag first, and the weights they depend on."""
+
+    sizes_bytes: tuple[int, ...] = ()
+    weights: tuple[TNode, ...] = ()
+
+    @staticmethod
+    def of(proc: Proc) -> Precomputed:
+        nodes = tuple([buf.node for buf in weights_of(proc) if buf.node is not None])
+        return Precomputed(tuple([buf.nbytes for buf in precomputed_buffers(proc)]), nodes)
 
 
 class Stages(dict[str, str]):
@@ -62,6 +76,7 @@ class Program:
     capabilities: Capabilities  # of the backend that compiled it
     choices: PlanChoices  # of plans that differ from the cost model's
     plain: frozenset[str] = frozenset()  # passes that ran in their plain form, after a defect
+    precomputed: Precomputed = Precomputed()
 
     def rebuild(self, on_stage: Callable[[str, Proc], None] = lambda name, proc: None) -> Proc:
         """Recomputes the optimized loops, which are not stored with the code."""

@@ -20,6 +20,7 @@ from ocannl.base.errors import ArgumentError, BackendError, CodeError, DataError
 from ocannl.base.traceback_filtering import public, public_class
 from ocannl.ir.affine import Sym
 from ocannl.ir.tnode import Decision, TNode
+from ocannl.runtime.binding import Binding
 from ocannl.runtime.context_protocol import ExecutionContext
 from ocannl.runtime.host_calls import PartsEntry
 from ocannl.runtime.profile import Profile, profile
@@ -42,7 +43,7 @@ class Routine:
     """
 
     __slots__ = (
-        "__weakref__", "_arrays", "_checked_epoch", "_context", "_entry", "_immediate", "_lock", "_memory", "_program",
+        "__weakref__", "_arrays", "_bound", "_checked_epoch", "_context", "_entry", "_immediate", "_lock", "_program",
         "_syms", "_written",
     )  # fmt: skip
 
@@ -50,10 +51,10 @@ class Routine:
         self,
         context: ExecutionContext,
         program: Program,
-        entry: Entry,
+        bound: Binding,
         written: Sequence[Resident],
-        memory: Sequence[object],
     ) -> None:
+        entry: Entry = bound.entry
         self._context = context
         self._lock = context.lock
         self._arrays = context.arrays
@@ -65,7 +66,7 @@ class Routine:
         if lines and not has_parts:
             self._entry = with_trace(context, program, self._entry, lines)
         self._written = dict.fromkeys(written)
-        self._memory = memory  # keeps the memory bound to the entry alive
+        self._bound = bound
         self._checked_epoch = SharedInt64(NO_EPOCH)  # in this epoch, calls are valid and leave validity unchanged
         self._syms: Mapping[str, Sym] = {sym.name: sym for sym in program.syms}
 
@@ -81,6 +82,7 @@ class Routine:
             must_check = self._checked_epoch.value != self._lock.epoch
             if must_check:
                 self._context.prepare_run(self._program)
+                self._bound.prepare_run()
             try:
                 if self._entry(*values):
                     raise BackendError(f"routine `{self.name}` was cancelled")
@@ -91,7 +93,8 @@ class Routine:
                 self._arrays.add_pending(self._written)
             if must_check:
                 self._context.record_run(self._program)
-                self._checked_epoch.value = self._lock.epoch
+                if self._bound.is_settled:
+                    self._checked_epoch.value = self._lock.epoch
 
     def check_symbols(self, symbols: Mapping[str, object]) -> None:
         """Raises: CodeError or DataError unless a call with these symbols would be valid."""
@@ -214,11 +217,11 @@ class DirectRoutine(Routine):
         self,
         context: ExecutionContext,
         program: Program,
+        bound: Binding,
         entry: DirectCallable,
         written: Sequence[Resident],
-        memory: Sequence[object],
     ) -> None:
-        super().__init__(context, program, entry, written, memory)
+        super().__init__(context, program, bound, written)
         routine_ref = weakref.ref(self)  # a strong reference would form a cycle
 
         @public  # called by native code, thus the outermost frame of the framework
@@ -232,9 +235,10 @@ class DirectRoutine(Routine):
 
 
 def routine(
-    context: ExecutionContext, program: Program, entry: Entry, written: Sequence[Resident], memory: Sequence[object]
+    context: ExecutionContext, program: Program, bound: Binding, written: Sequence[Resident]
 ) -> Routine:
     """Creates a `DirectRoutine` if the entry supports direct calls, otherwise a `Routine`."""
+    entry = bound.entry
     if isinstance(entry, DirectCallable) and context.queue.immediate and not TRACE.get():
-        return DirectRoutine(context, program, entry, written, memory)
-    return Routine(context, program, entry, written, memory)
+        return DirectRoutine(context, program, bound, entry, written)
+    return Routine(context, program, bound, written)

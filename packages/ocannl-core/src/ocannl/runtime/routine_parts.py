@@ -17,9 +17,11 @@ from ocannl.ir.name_mangling import Namer
 from ocannl.ir.printer import print_comp
 from ocannl.ir.tnode import Role, TNode
 from ocannl.runtime.benchmark import Autotuner
+from ocannl.runtime.binding import Binding
 from ocannl.runtime.compile import Job, compile_programs
 from ocannl.runtime.context_protocol import ExecutionContext
 from ocannl.runtime.host_calls import PartsEntry, host_step, native_step, split
+from ocannl.runtime.precomputed_arrays import PrecomputedArrays
 from ocannl.runtime.program import Link, Program, Stages
 from ocannl.runtime.slabs import Slab
 from ocannl.runtime.trace import with_trace
@@ -98,7 +100,7 @@ def _routine(job: Job, parts: list[Program | HostCall], backend: Backend) -> Pro
     return PartsProgram(
         job.name, job.code, job.keep_reasons, code, tuple(_links(parts)), _symbols(job.name, programs), 0,
         tuple(fact for program in programs for fact in program.facts), backend.capabilities, {},
-        frozenset(name for program in programs for name in program.plain), tuple(parts),
+        frozenset(name for program in programs for name in program.plain), parts=tuple(parts),
     )  # fmt: skip
 
 
@@ -107,28 +109,37 @@ def parts_of(program: Program) -> tuple[Program | HostCall, ...]:
     return program.parts if isinstance(program, PartsProgram) else (program,)
 
 
-def bind_program(context: ExecutionContext, program: Program) -> tuple[Entry, tuple[Slab, ...]]:
-    """Binds a program to the arrays of a context; returns the entry and the slabs that it uses."""
+def bind_program(context: ExecutionContext, program: Program) -> Binding:
+    """Binds a program to the arrays of a context."""
     if isinstance(program, PartsProgram):
         return _bind_parts(context, program)
-    return context.bind(program.code, program.name, program.links, program.arena_bytes)
+    precomputed = []
+    if program.precomputed.sizes_bytes:
+        alignment_bytes = program.capabilities.alignment_bytes
+        precomputed.append(PrecomputedArrays(context.arrays, program.precomputed, alignment_bytes))
+    further = [location for arrays in precomputed for location in arrays.locations]
+    entry, slabs = context.bind(program.code, program.name, program.links, program.arena_bytes, further)
+    return Binding(entry, (*slabs, *[arrays.slab for arrays in precomputed]), tuple(precomputed))
 
 
-def _bind_parts(context: ExecutionContext, program: PartsProgram) -> tuple[Entry, tuple[Slab, ...]]:
+def _bind_parts(context: ExecutionContext, program: PartsProgram) -> Binding:
     steps: list[Entry] = []
     memory: dict[Slab, None] = {}
+    precomputed: list[PrecomputedArrays] = []
     for part in program.parts:
         if isinstance(part, HostCall):
             memory.update((context.arrays[node].slab, None) for node in part.nodes)
             steps.append(host_step(context.queue, part, program.name, lambda node: context.arrays[node].where))
             continue
-        entry, slabs = bind_program(context, part)
-        memory.update(dict.fromkeys(slabs))
+        bound = bind_program(context, part)
+        entry = bound.entry
+        memory.update(dict.fromkeys(bound.slabs))
+        precomputed += bound.precomputed
         lines = TRACE.get()
         if lines:
             entry = with_trace(context, part, entry, lines)
         steps.append(native_step(context.queue, entry, part.syms, program.syms))
-    return PartsEntry(tuple(steps)), tuple(memory)
+    return Binding(PartsEntry(tuple(steps)), tuple(memory), tuple(precomputed))
 
 
 def _sources(parts: Iterable[Program | HostCall]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from ocannl.backend.api import CompiledCode, Entry, Location, Queue
 from ocannl.backend.cpu.cpu_description import Compiler, host_cpu
 from ocannl.backend.cpu.device import CpuDevice, devices
 from ocannl.backend.cpu.native_code import NativeCode, validate
+from ocannl.base.config import PRECOMPUTE_WEIGHTS
 from ocannl.base.errors import CompileError
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.cpu import Cpu
@@ -28,12 +29,18 @@ def native_capabilities(
     programs that measure the processor."""
     width, registers = vector_registers
     cpu = host_cpu(compile, width // FLOAT32_BYTES)
-    return _capabilities(frozenset(precision.name for precision in precisions), width, registers, cpu)
+    kinds, precomputes = frozenset(precision.name for precision in precisions), PRECOMPUTE_WEIGHTS.get()
+    return _capabilities(kinds, precomputes, width, registers, cpu)
 
 
 @lru_cache(maxsize=16)
-def _capabilities(precisions: frozenset[str], width: int, registers: int, cpu: Cpu) -> Capabilities:
-    return Capabilities(precisions, vector_bytes=width, vector_registers=registers, cpu=cpu, timestamps=True)
+def _capabilities(
+    precisions: frozenset[str], precomputes: bool, width: int, registers: int, cpu: Cpu
+) -> Capabilities:
+    return Capabilities(
+        precisions, wants_precomputed_weights=precomputes, vector_bytes=width, vector_registers=registers, cpu=cpu,
+        timestamps=True,
+    )  # fmt: skip
 
 
 class NativeBackend(ABC):

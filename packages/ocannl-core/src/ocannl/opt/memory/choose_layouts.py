@@ -40,6 +40,7 @@ from ocannl.opt.analysis.nests import (
 )
 from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
+from ocannl.opt.analysis.weights import weight_arrays
 from ocannl.opt.idioms.form_bfloat16_dots import group_of_pairs
 from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, min_cycles
 from ocannl.opt.schedule.plan.register_tiles import TilingProblem, tiling_problem
@@ -47,7 +48,7 @@ from ocannl.opt.schedule.plan.register_tiles import TilingProblem, tiling_proble
 Layouts = dict[Buf, Strides]
 
 
-def choose_layouts(proc: Proc, capabilities: Capabilities) -> Proc:
+def choose_layouts(proc: Proc, capabilities: Capabilities, precompute: bool = False) -> Proc:
     """Gives temporaries the layouts with which the fusion groups take the fewest cycles in the cost model.
 
         proc step                                proc step
@@ -63,11 +64,12 @@ def choose_layouts(proc: Proc, capabilities: Capabilities) -> Proc:
 
     Candidate layouts differ in the innermost axis. First, all arrays that share a loop, such as that of the batch, get
     its axis innermost together; then arrays are tried one at a time. Arrays that are not temporaries keep their layout,
-    but a reduction may read a transposed copy of its operands, or compute its result in a transposed buffer.
+    but a reduction may read a transposed copy of its operands, or compute its result in a transposed buffer. With
+    `precompute`, copies of weights cost nothing.
     """
     if not capabilities.vector_bytes:
         return proc
-    search = _LayoutSearch(proc, capabilities)
+    search = _LayoutSearch(proc, capabilities, precompute)
     search.run()
     return search.result()
 
@@ -88,7 +90,7 @@ class _Item:
 class _LayoutSearch:
     """Greedy search for the layouts with the lowest estimated cycles of all groups."""
 
-    def __init__(self, proc: Proc, capabilities: Capabilities) -> None:
+    def __init__(self, proc: Proc, capabilities: Capabilities, precompute: bool) -> None:
         self.proc, self.names, table = proc, Namer(bound_names(proc)), AccessTable(proc.body)
         self.capabilities, self.writers = capabilities, table.writers
         views = Counter(alias_class(buf) for buf in proc.bufs)
@@ -125,6 +127,7 @@ class _LayoutSearch:
             self.items.append(item)
             for buf in movable:
                 self.accessors[buf].append(item)
+        self._weights = weight_arrays(proc) if precompute else set()
         self._copy_costs: dict[tuple[Buf, Strides, Strides], float] = {}
         self._costs: dict[tuple[int, tuple[Strides, ...]], tuple[float, Layouts]] = {}
 
@@ -164,7 +167,8 @@ class _LayoutSearch:
     def copy_cost(self, buf: Buf, source: Strides, target: Strides) -> float:
         key = buf, source, target
         if key not in self._copy_costs:
-            self._copy_costs[key] = _copy_cycles(buf, source, target, self.capabilities)
+            is_free = buf in self._weights
+            self._copy_costs[key] = 0 if is_free else _copy_cycles(buf, source, target, self.capabilities)
         return self._copy_costs[key]
 
     def lower_bound(self, item: _Item, layouts: Layouts, limit: float = 0) -> float:

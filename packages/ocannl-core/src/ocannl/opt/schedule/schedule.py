@@ -12,11 +12,14 @@ from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
+from ocannl.opt.analysis.weights import weight_arrays
 from ocannl.opt.schedule.continued_sums import separate_continued_sum
 from ocannl.opt.schedule.interleaved_stores import unroll_interleaved_stores
 from ocannl.opt.schedule.loop_generation import build_loops, pack_operands
+from ocannl.opt.schedule.loop_generation.packing import NO_SOURCES
 from ocannl.opt.schedule.plan import Plan, TilePlan, candidate_plans, model_plan
 from ocannl.opt.schedule.plan.fallback_plans import fallback_plan
+from ocannl.opt.schedule.plan.packing import with_packed_weights
 
 PlanChoices = Mapping[int, tuple[int, ...]]
 """For statements of a program, by position: the index into `candidate_plans` of each group; 0 is the model's plan."""
@@ -25,7 +28,12 @@ GroupPlanner = Callable[[FusionGroup, bool], Plan]
 """Returns the plan of a group; the flag is set if its outermost loop may run on several threads."""
 
 
-def schedule(proc: Proc, capabilities: Capabilities, choices: PlanChoices = MODEL_CHOICES) -> Proc:
+def schedule(
+    proc: Proc,
+    capabilities: Capabilities,
+    choices: PlanChoices = MODEL_CHOICES,
+    weight_sources: Mapping[Buf, Buf] | None = None,
+) -> Proc:
     """Replaces each group by the loops that `build_loops` generates from its plan; here for a target without vectors:
 
         proc step                         proc step
@@ -37,8 +45,11 @@ def schedule(proc: Proc, capabilities: Capabilities, choices: PlanChoices = MODE
                                                 acc += w[i, j]
                                               y[i] = y[i] + acc
 
-    The order of summation depends on the program and the target only, not on `choices`.
+    With `weight_sources`, packing weights costs nothing; an array in it is packed from its source. The order of
+    summation depends on the program and the target only, not on `choices` or `weight_sources`.
     """
+
+    weights = set() if weight_sources is None else weight_arrays(proc)
 
     def planner_at(position: int) -> GroupPlanner:
         numbers = iter(choices.get(position, ()))  # exhausted before packing copies, which use the model's plan
@@ -47,11 +58,14 @@ def schedule(proc: Proc, capabilities: Capabilities, choices: PlanChoices = MODE
             number = next(numbers, 0)
             if number:
                 return candidate_plans(group, capabilities, is_parallel)[number]
-            return model_plan(group, capabilities, is_parallel)
+            plan = model_plan(group, capabilities, is_parallel)
+            if weights and isinstance(plan, TilePlan):
+                return with_packed_weights(group, plan, capabilities.cpu, weights)
+            return plan
 
         return choose
 
-    return _schedule(proc, planner_at)
+    return _schedule(proc, planner_at, weight_sources or NO_SOURCES)
 
 
 def schedule_with(proc: Proc, choose: GroupPlanner) -> Proc:
@@ -99,8 +113,9 @@ def _inner_statements(stmt: Stmt) -> Body:
             return ()
 
 
-def _schedule(proc: Proc, planner_at: Callable[[int], GroupPlanner]) -> Proc:
-    """Schedules the groups of each statement with the planner for its position."""
+def _schedule(proc: Proc, planner_at: Callable[[int], GroupPlanner], sources: Mapping[Buf, Buf] = NO_SOURCES) -> Proc:
+    """Schedules the groups of each statement with the planner for its position. Operands are packed from `sources`
+    instead of copies of them."""
     names = Namer(bound_names(proc))
     body: list[Stmt] = []
     bufs: list[Buf] = []
@@ -113,7 +128,7 @@ def _schedule(proc: Proc, planner_at: Callable[[int], GroupPlanner]) -> Proc:
         elif not isinstance(plan, TilePlan) or not plan.needs_buffers:
             body.append(build_loops(group, plan, names))
         else:
-            packed = pack_operands(group, plan, names)
+            packed = pack_operands(group, plan, names, sources=sources)
             bufs += packed.bufs
             body += [build_loops(copy, choose(copy, False), names) for copy in packed.copies]
             body.append(as_statement(packed.body))

@@ -66,11 +66,13 @@ def mentioned(proc: Proc) -> set[str]:
 
 
 def as_case(program: Program, proc: Proc) -> Case:
-    """The program with its inputs; arrays without input are filled with 0xFF bytes."""
+    """The program with its inputs; arrays without input are filled with 0xFF bytes. Precomputed arrays are requested.
+    """
     arrays = []
+    request = next((buf for buf in proc.bufs if buf.access is AccessMode.PRECOMPUTED), None)
     for buf in (b for b in proc.bufs if b.space is MemorySpace.GLOBAL):
-        assert buf.node is not None
-        contents = (program.merged if buf.access is AccessMode.MERGE else program.arrays).get(buf.node)
+        sources = program.merged if buf.access is AccessMode.MERGE else program.arrays
+        contents = np.ones((), np.int64) if buf is request else sources.get(buf.node) if buf.node is not None else None
         unset = np.full(buf.nbytes, 0xFF, np.uint8).view(buf.precision.numpy)
         arrays.append(unset if contents is None else np.array(contents, buf.precision.numpy).reshape(-1))
     return Case(proc, tuple(arrays), tuple(program.symbols[s] for s in proc.syms))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
+from types import MappingProxyType
 
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.loops import AccessMode, Body, Buf, Load, MemorySpace, Ref, Store, loop, row_major
@@ -26,8 +27,15 @@ class PackedGroup:
     body: Body
 
 
+NO_SOURCES: Mapping[Buf, Buf] = MappingProxyType({})
+
+
 def pack_operands(
-    group: FusionGroup, plan: TilePlan, names: Namer, sums_space: MemorySpace = MemorySpace.ARENA
+    group: FusionGroup,
+    plan: TilePlan,
+    names: Namer,
+    sums_space: MemorySpace = MemorySpace.ARENA,
+    sources: Mapping[Buf, Buf] = NO_SOURCES,
 ) -> PackedGroup:
     """Builds the group, with blocks if planned, and copies of its packed operands; here `w` for tiles of 8 columns:
 
@@ -42,11 +50,12 @@ def pack_operands(
 
     The axes of a packed operand are its outer loops, its tiles, its reduction loops, and the cells of a tile. Partial
     tiles have the size of full ones. Partial sums that blocks of the reduction store are in the memory `sums_space`.
+    An operand that is a copy of another array is packed from its source in `sources`.
     """
     tile_sizes, operands = plan.tile_sizes, [_PackedOperand.of(ref, plan, names) for ref in plan.packed_operands]
     tile_numbers = number_tiles(plan.packed_operands, plan, names)
     packed = with_copies(group, {operand.source: operand.ref(tile_sizes, tile_numbers) for operand in operands})
-    copies = [copy for operand in operands for copy in operand.copies(tile_sizes, names)]
+    copies = [copy for operand in operands for copy in operand.copies(tile_sizes, names, sources)]
     summation = tile_summation_blocks(packed, plan, names)
     blocked = BlockedReduction((), ())
     if plan.k_block and summation is not None:
@@ -89,12 +98,13 @@ class _PackedOperand:
         outer, reduction = ([Affine.of(sym) - sym.lo for sym in syms] for syms in (self.outer, self.reduction))
         return Ref(self.buf, (*outer, *tiles, *reduction, *cells))
 
-    def copies(self, tile_sizes: Mapping[Sym, int], names: Namer) -> list[FusionGroup]:
+    def copies(self, tile_sizes: Mapping[Sym, int], names: Namer, sources: Mapping[Buf, Buf]) -> list[FusionGroup]:
         """Returns a copy for all full tiles, and further copies for the remainders along each loop."""
         ranges = product(*(_tile_ranges(sym, tile_sizes[sym]) for sym in self.tiled))
-        return [self.copy(tile_ranges, names) for tile_ranges in ranges]
+        source = sources.get(self.source.buf, self.source.buf)
+        return [self.copy(source, tile_ranges, names) for tile_ranges in ranges]
 
-    def copy(self, tile_ranges: tuple[_TileRange, ...], names: Namer) -> FusionGroup:
+    def copy(self, from_buf: Buf, tile_ranges: tuple[_TileRange, ...], names: Namer) -> FusionGroup:
         def counter(like: Sym, count: int) -> Sym:
             return Sym(names(like.name), 0, count - 1)
 
@@ -108,7 +118,7 @@ class _PackedOperand:
         numbers = [Affine.of(sym) + tiles.first for sym, tiles in zip(tile_syms, tile_ranges, strict=True)]
         for tiles, number, cell in zip(tile_ranges, numbers, cells, strict=True):
             values[tiles.sym] = number * tiles.size + cell + tiles.sym.lo
-        source = Ref(self.source.buf, tuple([index.substitute(values) for index in self.source.indices]))
+        source = Ref(from_buf, tuple([index.substitute(values) for index in self.source.indices]))
         target = Ref(self.buf, (*map(Affine.of, outer), *numbers, *map(Affine.of, (*reduction, *cells))))
         loops = tuple([loop(sym, ()) for sym in (*outer, *tile_syms, *reduction, *cells)])
         return FusionGroup(loops, TRUE, (), (Store(target, Load(source)),))

@@ -9,13 +9,13 @@ from math import prod
 from ocannl.ir.accesses import alias_class, always_in_bounds
 from ocannl.ir.affine import Sym
 from ocannl.ir.cpu import Cpu
-from ocannl.ir.loops import Ref, When
+from ocannl.ir.loops import Buf, Ref, When
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
-from ocannl.opt.schedule.plan.access_cost import copy_cycles, line_cycles
+from ocannl.opt.schedule.plan.access_cost import copy_cycles, line_cycles, tile_runs
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
 
 
@@ -36,6 +36,22 @@ def packable_operands(group: FusionGroup, plan: TilePlan) -> Iterator[Ref]:
         varies_in_tile = any(sym in ref_syms for sym in plan.tile_sizes)
         if reduction.cond.is_true and varies_in_tile and is_injective(ref.indices, ref_syms):
             yield ref
+
+
+def with_packed_weights(group: FusionGroup, plan: TilePlan, cpu: Cpu, weights: Collection[Buf]) -> TilePlan:
+    """Returns the plan with whole copies of those weights that tiles would read in several runs from beyond the
+    first-level cache, or from panels, which are copied in every call."""
+    packed = [
+        ref for ref in packable_operands(group, plan)
+        if ref.buf in weights and ref.buf.nbytes > cpu.l1.size_bytes and tile_runs(ref, plan).count > 1
+    ]  # fmt: skip
+    return replace(
+        plan,
+        packed_operands=tuple(packed),
+        panels=tuple([ref for ref in plan.panels if ref not in packed]),
+        prefetched=tuple([(ref, distance) for ref, distance in plan.prefetched if ref not in packed]),
+        prefetched_panels=tuple([ref for ref in plan.prefetched_panels if ref not in packed]),
+    )
 
 
 def can_block(group: FusionGroup, plan: TilePlan) -> bool:

@@ -1,0 +1,152 @@
+"""Arrays that depend on weights only are computed once, and again after a weight has been written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from ocannl.ir.affine import Sym, SymKind
+from ocannl.ir.loops import (
+    AccessMode,
+    BindIndex,
+    Buf,
+    Const,
+    Load,
+    MemorySpace,
+    Proc,
+    Ref,
+    Stmt,
+    Store,
+)
+from ocannl.ir.name_mangling import Namer
+from ocannl.ir.precision import int64
+from ocannl.opt.analysis.nests import accessed_buffers, bound_names, loads
+from ocannl.opt.analysis.substitution import replace_buffers
+from ocannl.opt.analysis.weights import is_weight, weight_nests
+
+
+def precompute_weight_arrays(proc: Proc) -> Proc:
+    """Moves nests that depend on weights only, such as packing copies, into code that is executed on request:
+
+        proc step                     proc step
+          w : f32[5]  in                w               : f32[5]  in
+          v : f32[5]  arena             x               : f32[5]  inout
+          x : f32[5]  inout             weights_changed : i64     precomputed
+          for i in 0..5:                v               : f32[5]  precomputed
+            v[i] = exp(w[i])    ==>     bind changed in 1..2 = weights_changed:
+          for j in 0..5:                  for i in 0..5:
+            x[j] = v[j] * x[j]              v[i] = exp(w[i])
+                                          weights_changed = 0
+                                        for j in 0..5:
+                                          x[j] = v[j] * x[j]
+
+    Weights are parameters and constants that the program does not write. The arrays keep their values between calls;
+    who calls the program sets the first of them to 1 whenever a weight has been written.
+    """
+    return _with_region(proc)
+
+
+def precompute_packed_weights(proc: Proc) -> Proc:
+    """Moves the nests that pack weights, or precomputed arrays, to the others that depend on weights only:
+
+        proc step                                       proc step
+          w               : f32[5]  in                    w               : f32[5]  in
+          x               : f32[5]  inout                 x               : f32[5]  inout
+          v_2             : f32[5]  arena                 v               : f32[5]  arena
+          weights_changed : i64     precomputed           weights_changed : i64     precomputed
+          v               : f32[5]  precomputed           v_2             : f32[5]  precomputed
+          bind changed in 1..2 = weights_changed:         bind changed in 1..2 = weights_changed:
+            for i in 0..5:                                  for i in 0..5:
+              v[i] = exp(w[i])                    ==>         v[i] = exp(w[i])
+            weights_changed = 0                             for i_2 in 0..5:
+          for i_2 in 0..5:                                    v_2[i_2] = v[i_2]
+            v_2[i_2] = v[i_2]                               weights_changed = 0
+          for j in 0..5:                                  for j in 0..5:
+            x[j] = v_2[j] * x[j]                            x[j] = v_2[j] * x[j]
+
+    Precomputed arrays that only these nests read become temporaries.
+    """
+    return _with_region(_without_region(proc))
+
+
+def precomputed_buffers(proc: Proc) -> list[Buf]:
+    """Returns the buffers that keep their values between calls; the first one requests their computation."""
+    return [buf for buf in proc.bufs if buf.access is AccessMode.PRECOMPUTED]
+
+
+def writes_precomputed_arrays(stmt: Stmt) -> bool:
+    return any(buf.access is AccessMode.PRECOMPUTED for buf in accessed_buffers(stmt)[1])
+
+
+def weights_of(proc: Proc) -> list[Buf]:
+    """Returns the weights that the precomputed arrays depend on."""
+    region = _region(proc)
+    return [] if region is None else [buf for buf in accessed_buffers(region)[0] if is_weight(buf) and buf.node]
+
+
+def without_precomputed_arrays(proc: Proc, alignment_bytes: int) -> Proc:
+    """Returns an equivalent program that computes the arrays in each call, in additional memory of the arena."""
+    end_bytes = proc.arena
+    plain = _without_region(proc)
+    new = {}
+    for buf in plain.bufs:
+        if buf.space is MemorySpace.ARENA and buf.offset is None:
+            offset_bytes = -(-end_bytes // alignment_bytes) * alignment_bytes
+            new[buf] = replace(buf, offset=offset_bytes)
+            end_bytes = offset_bytes + buf.nbytes
+    return replace_buffers(replace(plain, arena=end_bytes), new)
+
+
+def _with_region(proc: Proc) -> Proc:
+    """Returns an equivalent program that computes arrays which depend on weights only on request."""
+    positions = weight_nests(proc)
+    rest = [stmt for position, stmt in enumerate(proc.body) if position not in positions]
+    used = {buf for stmt in rest for buf in accessed_buffers(stmt)[0]}
+    moved = _needed([proc.body[position] for position in sorted(positions)], used)
+    arrays = {
+        buf: replace(buf, space=MemorySpace.GLOBAL, access=AccessMode.PRECOMPUTED, node=None)
+        for stmt in moved for buf in accessed_buffers(stmt)[1] if buf in used
+    }  # fmt: skip
+    if not arrays:
+        return proc
+    names = Namer(bound_names(proc))
+    flag = Buf(names("weights_changed"), int64, (), (), MemorySpace.GLOBAL, AccessMode.PRECOMPUTED)
+    changed = Sym(names("changed"), 1, 1, SymKind.CONDITION)
+    region = BindIndex(changed, Load(Ref(flag, ())), (*moved, Store(Ref(flag, ()), Const(0, int64))))
+    body = (region, *rest)
+    accessed = {buf for stmt in body for bufs in accessed_buffers(stmt) for buf in bufs}
+    others = [buf for buf in proc.bufs if buf in accessed and buf not in arrays]
+    return replace_buffers(replace(proc, bufs=(*others, flag, *arrays), body=body), arrays)
+
+
+def _without_region(proc: Proc) -> Proc:
+    """Returns an equivalent program that computes its precomputed arrays, as temporaries, in each call."""
+    region = _region(proc)
+    if region is None:
+        return proc
+    flag, *arrays = precomputed_buffers(proc)
+    nests = [stmt for stmt in region.body if not isinstance(stmt, Store) or stmt.ref.buf is not flag]
+    body = [inner for stmt in proc.body for inner in (nests if stmt is region else (stmt,))]
+    bufs = tuple([buf for buf in proc.bufs if buf is not flag])
+    temporaries = {buf: replace(buf, space=MemorySpace.ARENA, access=AccessMode.TEMP) for buf in arrays}
+    return replace_buffers(replace(proc, bufs=bufs, body=tuple(body)), temporaries)
+
+
+def _needed(nests: Sequence[Stmt], used: Collection[Buf]) -> list[Stmt]:
+    """Returns the nests whose results other statements use, or other needed nests, in order."""
+    needed, result = set(used), []
+    for stmt in reversed(nests):
+        read, written = accessed_buffers(stmt)
+        if not needed.isdisjoint(written):
+            needed.update(read)
+            result.append(stmt)
+    return result[::-1]
+
+
+def _region(proc: Proc) -> BindIndex | None:
+    """Returns the statement that computes the precomputed arrays on request."""
+    flags = precomputed_buffers(proc)[:1]
+    for stmt in proc.body if flags else ():
+        if isinstance(stmt, BindIndex) and [ref.buf for ref in loads(stmt.value)] == flags:
+            return stmt
+    return None
