@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,14 @@ import numpy as np
 from ocannl.base.errors import CodeError, DataError, DtypeError
 from ocannl.infer.logic import einsum as einsum_logic
 from ocannl.infer.parse import parse
+from ocannl.ir.host_call import DeferredArray
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import float64, int32, precision, uint32
 from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.host_calls import host_call
 from ocannl.lang.core.leaf_constructors import embed, tensor
 from ocannl.lang.core.literals import is_bool, is_number, python_number
-from ocannl.lang.core.operation import ResultType, contraction
+from ocannl.lang.core.operation import Operation, ResultType, Slots, contraction
 from ocannl.lang.core.operators import REGISTRY
 from ocannl.lang.core.random import refuse_integers
 from ocannl.lang.core.symbolic_terms import Term
@@ -184,14 +187,32 @@ def permutation(n: int, *, key: str | None = None, counter: object = None) -> Te
     """The integers from 0 to n - 1 in random order, as int32: a new order at each call, or that of `counter`.
     `x.take(oc.permutation(n))` shuffles the rows of `x`.
 
-    They are the indices that sort `n` random words of 32 bits.
+    NumPy exchanges them at random positions, with four words of the stream as the seed. Each order has the same
+    probability. Orders are equal on all backends, but may change with the version of NumPy.
 
     Shapes: `=> n`.
     Grad:   none.
     Raises: DataError unless `n` is a nonnegative integer.
+    Source: Fisher, Yates 1938; Durstenfeld 1964, "Algorithm 235: Random permutation".
     """
     check_count(n, "permutation")
-    return argsort(draw("permutation", [iota(n)], lambda random, _: random(0, 1), uint32, key, counter, None))
+    seed = draw("permutation", [iota(4)], lambda random, _: random(0, 1), uint32, key, counter, None)
+
+    def forward(s: Slots) -> None:
+        s.result().write(None, True, host_call(partial(_shuffled, int(n)), s.operands[0], name="permutation"))
+
+    logic = einsum_logic(parse("w => n"))
+    operation = Operation("permutation", logic, forward, None, result_type=ResultType(int32), sizes={"n": int(n)})
+    return apply(operation, [seed])
+
+
+def _shuffled(n: int, seed: np.ndarray[Any, Any]) -> DeferredArray:
+    """The numbers below `n` in random order. `choice` is the fastest of NumPy's functions for it."""
+
+    def write(order: np.ndarray[Any, Any]) -> None:
+        order[...] = np.random.Generator(np.random.SFC64(seed)).choice(n, n, replace=False)
+
+    return DeferredArray((n,), np.dtype(np.int32), write)
 
 
 @composite
