@@ -5,11 +5,14 @@ Rows are transformed in blocks that stay in the cache until they are copied to t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
+from ocannl.base import row_blocks
 from ocannl.base.row_blocks import for_each_block, threads_for
 from ocannl.ir.host_call import DeferredArray
 from ocannl.lang.linalg.arrays import Array
@@ -48,15 +51,28 @@ def transform_rows(function: RowFunction, source: Array, target: Array) -> None:
 
 def overwrite_with_transform(function: str, array: Array, axes: list[int], norm: Norm) -> None:
     """Replaces complex numbers in memory order by their transform along the axes."""
-    if not axes:
-        return
-    name = getattr(library(), function)
-    if library() is np.fft:
-        array[...] = name(array, axes=axes, norm=norm)
-        return
-    result = name(array, axes=axes, norm=norm, overwrite_x=True, workers=threads_for(array.size))
-    if not np.shares_memory(result, array):
-        array[...] = result
+    of_numpy = library() is np.fft
+    transform = partial(getattr(library(), function), norm=norm, **({} if of_numpy else {"overwrite_x": True}))
+    workers = {} if of_numpy else {"workers": threads_for(array.size)}
+    for axis in axes:
+        planes = array.reshape(-1, array.shape[axis], math.prod(array.shape[axis + 1 :]))
+        if planes.shape[2] > 1 and planes[0].size > row_blocks.BLOCK_CELLS:
+            for plane in planes:
+                _overwrite_columns(partial(transform, axes=[0]), plane)
+            continue
+        result = transform(array, axes=[axis], **workers)
+        if not np.shares_memory(result, array):
+            array[...] = result
+
+
+def _overwrite_columns(transform: RowFunction, plane: Array) -> None:
+    """Replaces the columns of a matrix by their transforms, in blocks: copies of some columns stay in the cache. SciPy
+    would read and write the lines of memory several times, for a few of their columns each time."""
+
+    def overwrite(block: slice) -> None:
+        plane[:, block] = transform(np.ascontiguousarray(plane[:, block]))
+
+    for_each_block(overwrite, plane.shape[1], 2 * plane.shape[0])
 
 
 def real_transform(x: Array, axes: tuple[int, ...], norm: Norm, factors: Array | None = None) -> DeferredArray:
