@@ -20,6 +20,7 @@ from llvmlite.binding import ffi
 from ocannl.backend import CompileError, save_source
 from ocannl.backend.cpu.device import cores
 from ocannl_backend_llvm.jit import CODEGEN_LEVEL, Target, host, machine
+from ocannl_backend_llvm.threefry import RANDOM_BLOCK
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -129,6 +130,9 @@ class _ModuleCompiler:
             self._module.verify()
             with llvm.create_new_module_pass_manager() as passes:
                 passes.add_sroa_pass()
+                if RANDOM_BLOCK in text:  # each word is a call, and words of a block have equal arguments
+                    passes.add_instruction_combine_pass()
+                    passes.add_new_gvn_pass()
                 passes.run(self._module, _pass_builder(target))
         except RuntimeError as error:
             self._raise_rejected(error)
