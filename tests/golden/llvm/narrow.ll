@@ -44,25 +44,40 @@ i.1:
   %at.32 = getelementptr inbounds i8, ptr %w, i64 %i.4
   %w.33 = load i8, ptr %at.32
   %v.34 = call float @ocannl-f8e4m3fn.to.f32(i8 %w.33)
-  %v.35 = call i8 @llvm.fptoui.sat.i8.f32(float %v.34)
-  %v.36 = icmp ne i8 %v.35, 0
-  %at.37 = getelementptr inbounds i8, ptr %w, i64 %i.4
-  %w.38 = load i8, ptr %at.37
-  %v.39 = call float @ocannl-f8e4m3fn.to.f32(i8 %w.38)
-  %v.40 = call i32 @llvm.fptosi.sat.i32.f32(float %v.39)
-  %v.41 = trunc i64 %n to i32
-  %v.42 = icmp slt i32 %v.40, %v.41
-  %v.43 = and i1 %v.36, %v.42
-  %at.44 = getelementptr inbounds i8, ptr %flags, i64 %i.4
-  %flags.45 = load i8, ptr %at.44
-  %v.46 = sub i8 0, %flags.45
-  %v.47 = select i1 %v.43, i8 7, i8 %v.46
-  %at.48 = getelementptr inbounds i8, ptr %flags, i64 %i.4
-  store i8 %v.47, ptr %at.48
-  %i.49 = add nsw i64 %i.4, 1
-  store i64 %i.49, ptr %i.3
-  %more.50 = icmp slt i64 %i.49, 8
-  br i1 %more.50, label %i.1, label %i.end.2
+  %v.35 = fcmp ord float %v.34, %v.34
+  %v.36 = select i1 %v.35, float %v.34, float 0.0
+  %v.37 = fcmp ogt float %v.36, 0.0
+  %v.38 = select i1 %v.37, float %v.36, float 0.0
+  %v.39 = fcmp olt float %v.38, 0x406FFFFFE0000000
+  %v.40 = select i1 %v.39, float %v.38, float 0x406FFFFFE0000000
+  %v.41 = fptosi float %v.40 to i32
+  %v.42 = trunc i32 %v.41 to i8
+  %v.43 = icmp ne i8 %v.42, 0
+  %at.44 = getelementptr inbounds i8, ptr %w, i64 %i.4
+  %w.45 = load i8, ptr %at.44
+  %v.46 = call float @ocannl-f8e4m3fn.to.f32(i8 %w.45)
+  %v.47 = fcmp ord float %v.46, %v.46
+  %v.48 = select i1 %v.47, float %v.46, float 0.0
+  %v.49 = fcmp ogt float %v.48, 0xC1E0000000000000
+  %v.50 = select i1 %v.49, float %v.48, float 0xC1E0000000000000
+  %v.51 = fcmp olt float %v.50, 2147483520.0
+  %v.52 = select i1 %v.51, float %v.50, float 2147483520.0
+  %v.53 = fptosi float %v.52 to i32
+  %v.54 = fcmp ogt float %v.46, 2147483520.0
+  %v.55 = select i1 %v.54, i32 2147483647, i32 %v.53
+  %v.56 = trunc i64 %n to i32
+  %v.57 = icmp slt i32 %v.55, %v.56
+  %v.58 = and i1 %v.43, %v.57
+  %at.59 = getelementptr inbounds i8, ptr %flags, i64 %i.4
+  %flags.60 = load i8, ptr %at.59
+  %v.61 = sub i8 0, %flags.60
+  %v.62 = select i1 %v.58, i8 7, i8 %v.61
+  %at.63 = getelementptr inbounds i8, ptr %flags, i64 %i.4
+  store i8 %v.62, ptr %at.63
+  %i.64 = add nsw i64 %i.4, 1
+  store i64 %i.64, ptr %i.3
+  %more.65 = icmp slt i64 %i.64, 8
+  br i1 %more.65, label %i.1, label %i.end.2
 i.end.2:
   ret void
 }
@@ -117,5 +132,3 @@ define float @ocannl-f8e4m3fn.to.f32(i8 %x) nounwind memory(none) {
 }
 
 declare double @llvm.fabs.f64(double)
-declare i32 @llvm.fptosi.sat.i32.f32(float)
-declare i8 @llvm.fptoui.sat.i8.f32(float)

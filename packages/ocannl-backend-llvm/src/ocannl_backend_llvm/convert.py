@@ -8,6 +8,8 @@ in formats without infinities.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ocannl.codegen.numbers import FORMATS, is_narrow, is_signed
 from ocannl.ir.precision import Family, Precision, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
 from ocannl_backend_llvm.builder import Builder
@@ -160,8 +162,8 @@ def convert(b: Builder, value: str, source: Precision, target: Precision) -> str
         return _convert_float(b, value, source, target)
     if source.is_float:
         if is_narrow(source):
-            source_type, value = "float", widen(b, value, source)
-        return b.to_integer(value, source_type, target_type, is_signed(target))
+            value = widen(b, value, source)
+        return _to_integer(b, value, source if source is float64 else float32, target)
     if target.is_float:
         intermediate = float32 if is_narrow(target) else target
         number = b.cast("sitofp" if is_signed(source) else "uitofp", value, source_type, LLVM_TYPES[intermediate])
@@ -171,6 +173,25 @@ def convert(b: Builder, value: str, source: Precision, target: Precision) -> str
     if source.nbytes > target.nbytes:
         return b.cast("trunc", value, source_type, target_type)
     return b.cast("sext" if is_signed(source) else "zext", value, source_type, target_type)
+
+
+def _to_integer(b: Builder, value: str, source: Precision, target: Precision) -> str:
+    """Truncates a float to an integer, with saturation, and NaN to 0. LLVM's own saturating conversion takes several
+    times as long in vectors."""
+    limits, type_ = np.iinfo(target.numpy), LLVM_TYPES[source]
+    if limits.max > np.iinfo(np.int32).max:
+        return b.to_integer(value, type_, LLVM_TYPES[target], is_signed(target))
+    number_type = source.numpy.type
+    highest = np.nextafter(number_type(limits.max + 1), number_type(0))  # below the first number out of range
+    number = b.select(b.test("fcmp ord", type_, value, value), type_, value, "0.0")
+    for relation, limit in (("ogt", limits.min), ("olt", highest)):
+        bound = double(float(limit))
+        number = b.select(b.test(f"fcmp {relation}", type_, number, bound), type_, number, bound)
+    result = b.cast("fptosi", number, type_, "i32")
+    if target.nbytes < 4:
+        return b.cast("trunc", result, "i32", LLVM_TYPES[target])
+    is_above = b.test("fcmp ogt", type_, value, double(float(highest)))
+    return b.select(is_above, "i32", str(limits.max), result)
 
 
 def is_true(b: Builder, value: str, precision: Precision) -> str:
