@@ -33,7 +33,7 @@ from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.attention.skip_masked_keys import skip_masked_keys
-from ocannl.opt.idioms.form_bfloat16_dots import form_bfloat16_dots
+from ocannl.opt.idioms.form_pair_dots import form_pair_dots
 from ocannl.opt.idioms.merge_gather_initialization import merge_gather_initialization
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.precompute_indices import precompute_indices
@@ -458,7 +458,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "precompute_indices": (precompute_indices, to_precompute, lambda proc: precompute_indices(proc, 0)),
     "split_reductions": (split_reductions, to_parts, lambda proc: split_reductions(proc, 192)),
     "split_streams": (split_streams, to_two_streams, lambda proc: split_streams(proc, 64, 8)),
-    "form_bfloat16_dots": (form_bfloat16_dots, to_pair, lambda proc: form_bfloat16_dots(proc, PAIRING_TARGET)),
+    "form_pair_dots": (form_pair_dots, to_pair, lambda proc: form_pair_dots(proc, PAIRING_TARGET)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "hoist_invariant_nests": (hoist_invariant_nests, to_hoist, hoist_invariant_nests),
     "precompute_packed_weights": (precompute_packed_weights, to_request_again, precompute_packed_weights),

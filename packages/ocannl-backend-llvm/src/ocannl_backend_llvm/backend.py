@@ -17,7 +17,8 @@ from ocannl_backend_llvm.types import LLVM_TYPES
 
 def _capabilities() -> Capabilities:
     capabilities = native_capabilities(LLVM_TYPES, jit.host().vector_registers, _compile)
-    return replace(capabilities, bfloat16_dots=jit.host().instructions.bfloat16_dots)
+    present = jit.host().instructions
+    return replace(capabilities, bfloat16_dots=present.bfloat16_dots, int16_dots=present.int16_lanes > 0)
 
 
 def _compile(procs: Sequence[Proc]) -> NativeCode:

@@ -41,7 +41,13 @@ class Target:
         present = self.features.split(",")
         half = "+f16c" in present or self.triple.startswith(("aarch64", "arm64"))
         vectors = "+avx512f" in present and "+avx512vl" in present
-        return Instructions(half, scale=vectors, bfloat16_dots=vectors and "+avx512bf16" in present)
+        return Instructions(half, vectors, vectors and "+avx512bf16" in present, self._int16_lanes(present))
+
+    def _int16_lanes(self, present: Sequence[str]) -> int:
+        """The lanes of `pmaddwd` in the widest registers; 0 if these are too wide for it."""
+        needed = {64: "+avx512bw", 32: "+avx2", 16: "+sse2"}
+        size, _ = self.vector_registers
+        return size // 4 if needed[size] in present else 0
 
     @property
     def vector_registers(self) -> tuple[int, int]:

@@ -7,18 +7,18 @@ from ocannl.codegen.formula_ir import Formula
 from ocannl.codegen.formulas import formula_of
 from ocannl.codegen.numbers import rounded
 from ocannl.ir.affine import Cond
-from ocannl.ir.bfloat16_dots import factors_of_dot
 from ocannl.ir.loops import Apply, Buf, Cast, Const, Expr, IndexValue, Load, MemorySpace, Ref, Store, Update, Var, When
 from ocannl.ir.name_mangling import identifier
 from ocannl.ir.ops import ADD, MUL, NEG, Op
-from ocannl.ir.precision import Precision, float32, int64
+from ocannl.ir.pair_dots import factors_of_dot
+from ocannl.ir.precision import Precision, bfloat16, int16, int64
 from ocannl.ir.walk import walk
 from ocannl_backend_llvm.arithmetic import apply, compare, power
-from ocannl_backend_llvm.bfloat16_dots import WIDTHS, add_dot, pair_of
 from ocannl_backend_llvm.builder import Builder
 from ocannl_backend_llvm.convert import convert, is_true, narrow, widen
 from ocannl_backend_llvm.formulas import emit_formula
 from ocannl_backend_llvm.indices import Indices
+from ocannl_backend_llvm.pair_dots import add_dot, has_dot, pair_of
 from ocannl_backend_llvm.types import LLVM_TYPES, constant
 
 COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
@@ -65,10 +65,10 @@ class ScalarCode:
         b, precision = self.b, stmt.ref.buf.precision
         work = precision.arithmetic
         self.names[OLD_VALUE] = old
-        factors = factors_of_dot(stmt.value) if b.module.instructions.bfloat16_dots else None
-        if factors is not None and stmt.op is ADD and precision is float32 and b.width <= max(WIDTHS):
+        factors = factors_of_dot(stmt.value)
+        if factors is not None and stmt.op is ADD and has_dot(b, precision):
             left, right = self.pair(*factors[::2]), self.pair(*factors[1::2])
-            return add_dot(b, old, left, right)
+            return add_dot(b, precision, old, left, right)
         negated, term = _strip_negation(stmt.value)
         if stmt.op is ADD and isinstance(term, Apply) and term.op is MUL and work.is_float:
             x, y = (self.widened(factor, work) for factor in term.args)
@@ -110,8 +110,8 @@ class ScalarCode:
         return value if expr.precision is work else widen(self.b, value, expr.precision)
 
     def pair(self, low: Expr, high: Expr) -> str:
-        """The words of two bfloat16 values."""
-        return pair_of(self.b, self.value(low), self.value(high))
+        """The words of two values of 16 bits, or of fewer that are extended to 16."""
+        return pair_of(self.b, *(convert(self.b, self.value(x), x.precision, _halfword(x)) for x in (low, high)))
 
     def truth_as_number(self, truth: str, precision: Precision) -> str:
         """Converts an i1 to 1 or 0 of a precision."""
@@ -207,6 +207,10 @@ class ScalarCode:
 
     def address(self, ref: Ref) -> str:
         return self.cell_address(ref.buf, self.indices.element_offset(ref))
+
+
+def _halfword(x: Expr) -> Precision:
+    return bfloat16 if x.precision is bfloat16 else int16
 
 
 def _strip_negation(expr: Expr) -> tuple[bool, Expr]:

@@ -21,7 +21,7 @@ from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.attention.skip_masked_keys import skip_masked_keys
-from ocannl.opt.idioms.form_bfloat16_dots import form_bfloat16_dots
+from ocannl.opt.idioms.form_pair_dots import form_pair_dots
 from ocannl.opt.idioms.merge_gather_initialization import merge_gather_initialization
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.precompute_indices import precompute_indices
@@ -154,7 +154,11 @@ def passes(
         Pass(  # before tiles are chosen, which read both streams
             "split_streams", lambda proc: split_streams(proc, c.cpu.l2.size_bytes), when=c.wants_schedule
         ),
-        Pass("form_bfloat16_dots", lambda proc: form_bfloat16_dots(proc, c), when=c.wants_schedule and c.bfloat16_dots),
+        Pass(
+            "form_pair_dots",
+            lambda proc: form_pair_dots(proc, c),
+            when=c.wants_schedule and (c.bfloat16_dots or c.int16_dots),
+        ),
         Pass(
             "schedule", lambda proc: schedule_regions(proc, c, choose), when=c.wants_schedule,
             simple=in_regions(lambda proc: schedule_simply(proc, c)),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ocannl.ir.bfloat16_dots import factors_of_dot
 from ocannl.ir.loops import Apply, Cast, Expr, Load, When
 from ocannl.ir.ops import ADD
+from ocannl.ir.pair_dots import factors_of_dot
 from ocannl.opt import machine_model as machine
 
 

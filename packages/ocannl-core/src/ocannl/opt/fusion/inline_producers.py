@@ -42,7 +42,8 @@ def inline_producers(proc: Proc, has_cse: bool) -> Proc:
     A value is inlined into all readers or into none; if all cells are overwritten later, into those before that write.
     No value is computed more often than its temporary has cells, unless it is free (a constant, an index, an unguarded
     copy). Several readers recompute only cheap values, a single reader any. Reductions are never inlined, nor are casts
-    of their results to a narrower type: the producer rounds, and only the narrow array is stored.
+    of their results to a narrower type: the producer rounds, and only the narrow array is stored. For the same reason,
+    a value is not inlined into a cast to a wider type that reductions read more often than it has cells.
     With `has_cse`, `eliminate_common_subexpressions` runs later, so that equal uses within one reader count once.
     The pass is a single traversal: values inlined into a producer are inlined further with it.
     """
@@ -99,6 +100,8 @@ def _can_inline(
     consumers = [reader for reader in (nests[r] for r in readers) if reader is not None]
     if not readers or len(consumers) < len(readers):
         return False
+    if cost(leaf.value).work and any(_is_widening_for_reductions(reader, table, nests) for reader in consumers):
+        return False
     return _is_profitable(nest, consumers, has_cse) and all(
         _reads_same_values(nest, reader, at, r, table) for r, reader in zip(readers, consumers, strict=True)
     )
@@ -116,6 +119,20 @@ def _is_narrowing_cast(value: Expr) -> bool:
     match value:
         case Cast(Load(ref), precision):
             return ref.buf.space is MemorySpace.ARENA and precision.nbytes < ref.buf.precision.nbytes
+    return False
+
+
+def _is_widening_for_reductions(
+    nest: PerfectNest, table: AccessTable, nests: Sequence[PerfectNest | None]
+) -> bool:
+    """Whether the nest stores a cast to a wider type, and its readers are reductions which read each cell often."""
+    match nest.leaf:
+        case Store(Ref(wide), Cast(Load(narrow), precision)) if precision.nbytes > narrow.buf.precision.nbytes:
+            readers = [nests[n] for n in table.readers.get(wide, ())]
+            return wide.space is MemorySpace.ARENA and all(
+                reader is not None and isinstance(reader.leaf, Update) and reader.iterations > prod(wide.shape)
+                for reader in readers
+            )
     return False
 
 

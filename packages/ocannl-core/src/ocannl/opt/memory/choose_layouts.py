@@ -41,7 +41,7 @@ from ocannl.opt.analysis.nests import (
 from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
 from ocannl.opt.analysis.weights import weight_arrays
-from ocannl.opt.idioms.form_bfloat16_dots import group_of_pairs
+from ocannl.opt.idioms.form_pair_dots import group_of_pairs
 from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, min_cycles
 from ocannl.opt.schedule.plan.register_tiles import TilingProblem, tiling_problem
 
@@ -97,8 +97,8 @@ class _LayoutSearch:
         unaliased = {buf for buf in proc.bufs if views[alias_class(buf)] == 1 and sum(n > 1 for n in buf.shape) > 1}
         groups = [group_of(stmt, self.names) for stmt in proc.body]
         executed = groups
-        if capabilities.bfloat16_dots:
-            executed = [group and (group_of_pairs(group, self.names) or group) for group in groups]
+        if capabilities.bfloat16_dots or capabilities.int16_dots:
+            executed = [group and (group_of_pairs(group, capabilities, self.names) or group) for group in groups]
         problems = [None if group is None else tiling_problem(group, capabilities) for group in executed]
         fixed = _buffers_of_gathers(proc)
         self.layouts: Layouts = {

@@ -256,6 +256,12 @@ def _when(cond: Cond, on_true: Expr, on_false: Expr) -> Expr | None:
     match on_true:
         case When(inner, value, inner_on_false) if are_equal(inner_on_false, on_false):
             return When(cond & inner, value, on_false)
+        case Cast(Load() as narrow, wide) if (
+            isinstance(on_false, Const) and on_false.value == 0 and wide.is_float == narrow.precision.is_float
+            and is_lossless_conversion(narrow.precision, wide)
+        ):  # a guarded load, which may become one of a padded copy
+            zero = convert_const(on_false, narrow.precision)
+            return None if zero is None else Cast(When(cond, narrow, zero), wide)
     return None
 
 

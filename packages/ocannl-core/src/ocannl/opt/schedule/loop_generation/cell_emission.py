@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from ocannl.ir.affine import TRUE, Sym
-from ocannl.ir.bfloat16_dots import dot_of_pairs, factors_of_dot
 from ocannl.ir.free_symbols import mentioned_symbols
 from ocannl.ir.loops import (
     Apply,
@@ -28,6 +27,7 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.name_mangling import Namer
+from ocannl.ir.pair_dots import dot_of_pairs, factors_of_dot
 from ocannl.ir.walk import Node, children
 from ocannl.opt.analysis.fusion_group import local_buffer
 from ocannl.opt.analysis.substitution import map_expr, substitute

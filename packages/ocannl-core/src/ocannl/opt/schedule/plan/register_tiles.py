@@ -8,9 +8,9 @@ from math import prod
 
 from ocannl.ir.accesses import always_in_bounds
 from ocannl.ir.affine import Cond, Sym
-from ocannl.ir.bfloat16_dots import factors_of_dot
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Buf, Cast, Expr, IndexValue, Load, Ref, Var, When
+from ocannl.ir.pair_dots import factors_of_dot
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine

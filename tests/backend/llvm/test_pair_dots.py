@@ -1,13 +1,13 @@
-"""Products of bfloat16 matrices by the instructions for dot products of pairs."""
+"""Products of matrices of narrow numbers by the instructions for dot products of pairs."""
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.ir.bfloat16_dots import dot_of_pairs, factors_of_dot
 from ocannl.ir.loops import Cast, Var
-from ocannl.ir.precision import bfloat16, float16, float32
+from ocannl.ir.pair_dots import dot_of_pairs, factors_of_dot
+from ocannl.ir.precision import bfloat16, float16, float32, int8, int16, int32, uint8
 from ocannl_backend_llvm import jit, parallel_codegen
 
 FORMS = {"nn": "m,k; k,n => m,n", "nt": "m,k; n,k => m,n", "tn": "k,m; k,n => m,n", "tt": "k,m; n,k => m,n"}
@@ -100,8 +100,8 @@ def test_products_inside_of_loops_and_with_epilogues():
 def test_other_processors_compile_the_instructions(lanes):
     """Whatever the processor that the tests run on."""
     from ocannl.codegen import Document
-    from ocannl_backend_llvm.bfloat16_dots import add_dot, pair_of
     from ocannl_backend_llvm.builder import Builder, Instructions, Module
+    from ocannl_backend_llvm.pair_dots import add_dot, pair_of
     from ocannl_backend_llvm.vector import VectorBuilder
 
     target = jit.Target("x86_64-unknown-linux-gnu", "cooperlake", "+avx512f,+avx512vl,+avx512bf16")
@@ -111,7 +111,7 @@ def test_other_processors_compile_the_instructions(lanes):
     b = VectorBuilder(scalar, lanes) if lanes > 1 else scalar
     doc.line(f"define {b.type('float')} @f({b.type('float')} %total, {b.type('i16')} %x, {b.type('i16')} %y) {{")
     word = pair_of(b, "%x", "%y")
-    doc.line(f"  ret {b.type('float')} {add_dot(b, '%total', word, word)}")
+    doc.line(f"  ret {b.type('float')} {add_dot(b, float32, '%total', word, word)}")
     doc.line("}")
     module.add(doc)
     assert INSTRUCTION in module.text()
@@ -123,3 +123,66 @@ def test_factors_of_dot():
     assert factors_of_dot(dot_of_pairs((x, y, u, v))) == (x, y, u, v)
     assert factors_of_dot(dot_of_pairs((x, y, u, Var("v", float16)))) is None
     assert factors_of_dot(Cast(x, float32)) is None
+    codes = tuple(Var(name, kind) for name, kind in zip("xyuv", (int16, int8, uint8, int16), strict=True))
+    assert factors_of_dot(dot_of_pairs(codes)) == codes
+    assert dot_of_pairs(codes).precision is int32
+
+
+# --- integers --------------------------------------------------------------------------------------------------------
+
+TYPES = [("int16", "int16"), ("uint8", "int8"), ("int16", "uint8"), ("int8", "int8")]
+needs_pmaddwd = pytest.mark.skipif(not jit.host().instructions.int16_lanes, reason="this processor has no pmaddwd")
+
+
+def integer_product(form, sizes, types):
+    """The product as int32, and in int64. Operands are at the ends of the ranges as well."""
+    rng = np.random.default_rng(sum(sizes))
+    extents = dict(zip("mkn", sizes, strict=True))
+    axes = [part.strip().split(",") for part in FORMS[form].split("=>")[0].split(";")]
+    operands = []
+    for names, kind in zip(axes, types, strict=True):
+        limits, shape = np.iinfo(kind), [extents[name] for name in names]
+        ends = rng.choice([limits.min, limits.max], shape)
+        others = rng.integers(limits.min, limits.max, shape)
+        operands.append(np.where(rng.random(shape) < 0.5, ends, others).astype(kind))
+    x, y = (oc.cast(oc.tensor(operand), oc.int32) for operand in operands)
+    left, right = (operand.astype("int64") for operand in operands)
+    left, right = left.T if form[0] == "t" else left, right.T if form[1] == "t" else right
+    return oc.einsum(FORMS[form], x, y), (left @ right).astype("int32")  # which wraps
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_products_of_integers_wrap(form, sizes):
+    types = TYPES[(list(FORMS).index(form) + SIZES.index(sizes)) % len(TYPES)]
+    result, exact = integer_product(form, sizes, types)
+    np.testing.assert_array_equal(evaluated(result)[0], exact)
+
+
+@needs_pmaddwd
+@pytest.mark.parametrize(("sizes", "is_used"), [((64, 64, 64), True), ((64, 63, 64), False)])
+def test_code_multiplies_pairs_of_integers(sizes, is_used):
+    for types in TYPES:
+        result, _ = integer_product("nn", sizes, types)
+        assert ("pmadd" in evaluated(result)[1]) == is_used
+
+
+@needs_pmaddwd
+def test_convolutions_of_computed_codes_keep_them_narrow():
+    """The operand is stored in 16 bits, and so is its copy with a border."""
+    rng = np.random.default_rng(0)
+    x, taps = rng.integers(0, 256, (32, 40)).astype("uint8"), rng.integers(-128, 128, (48, 32, 3)).astype("int8")
+    codes = oc.cast(oc.tensor(x), oc.int16) - oc.tensor(np.int16(100))
+    total = oc.einsum("c,o[1,1]+k; f,c,k => f,o", *(oc.cast(v, oc.int32) for v in (codes, oc.tensor(taps))))
+    padded = np.pad(x.astype("int64") - 100, ((0, 0), (1, 1)))
+    exact = sum(taps[:, :, k].astype("int64") @ padded[:, k : k + 40] for k in range(3))
+    value, code = evaluated(total)
+    np.testing.assert_array_equal(value, exact)
+    assert "pmadd" in code
+
+
+@pytest.mark.parametrize(
+    ("features", "lanes"), [("+avx512bw,+avx512f", 16), ("+avx512f", 0), ("+avx,+avx2", 8), ("+avx", 0), ("+sse2", 4)]
+)
+def test_lanes_of_pmaddwd(features, lanes):
+    assert jit.Target("x86_64-unknown-linux-gnu", "x86-64", features).instructions.int16_lanes == lanes

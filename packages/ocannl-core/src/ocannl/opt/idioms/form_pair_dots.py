@@ -1,24 +1,24 @@
-"""Adds up the products of bfloat16 numbers in pairs, with the instructions of processors that have them."""
+"""Adds up the products of narrow numbers in pairs, with the instructions of processors that have them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.bfloat16_dots import dot_of_pairs
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Apply, BindIndex, Cast, Expr, For, If, Load, Proc, Ref, Stmt, is_full, loop
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, MUL
-from ocannl.ir.precision import bfloat16, float32
+from ocannl.ir.pair_dots import SUM_PRECISIONS, dot_of_pairs, has_dots
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, group_of, is_matmul_like
 from ocannl.opt.analysis.nests import bound_names, same_objects
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.schedule.plan.register_tiles import best_tile_plan
 
 
-def form_bfloat16_dots(proc: Proc, capabilities: Capabilities) -> Proc:
-    """Unrolls the reduction of a product of bfloat16 matrices by two, so that a term is the dot product of two pairs:
+def form_pair_dots(proc: Proc, capabilities: Capabilities) -> Proc:
+    """Unrolls the reduction of a product of bfloat16 matrices, or of integers of 8 and 16 bits with sums of 32 bits, by
+    two, so that a term is the dot product of two pairs:
 
         proc step                                          proc step
           y : f32[4,16]       out                            y : f32[4,16]       out
@@ -43,7 +43,7 @@ def form_bfloat16_dots(proc: Proc, capabilities: Capabilities) -> Proc:
 def _paired(stmt: Stmt, capabilities: Capabilities, names: Namer) -> Stmt:
     group = group_of(stmt, names)
     if group is not None:
-        pairs = group_of_pairs(group, names)
+        pairs = group_of_pairs(group, capabilities, names)
         plan = None if pairs is None else best_tile_plan(pairs, capabilities)
         is_output_plan = plan is not None and plan.vector not in plan.reduction_syms
         return pairs.stmt() if pairs is not None and is_output_plan else stmt
@@ -60,13 +60,14 @@ def _paired(stmt: Stmt, capabilities: Capabilities, names: Namer) -> Stmt:
             return stmt
 
 
-def group_of_pairs(group: FusionGroup, names: Namer) -> FusionGroup | None:
-    """Returns the group with terms that are dot products of pairs; None if it is no product of bfloat16 matrices."""
+def group_of_pairs(group: FusionGroup, capabilities: Capabilities, names: Namer) -> FusionGroup | None:
+    """Returns the group with terms that are dot products of pairs; None if it is no product of matrices for which
+    the target has instructions."""
     if len(group.reductions) != 1 or not is_matmul_like(group):
         return None
     (reduction,) = group.reductions
     factors, sym = _factors(reduction), _pairable_loop(reduction)
-    if factors is None or sym is None:
+    if factors is None or sym is None or not has_dots(capabilities, reduction.acc.precision):
         return None
     pair = Sym(names(sym.name), 0, sym.extent // 2 - 1)
     (x, y), (u, v) = (
@@ -81,9 +82,9 @@ def group_of_pairs(group: FusionGroup, names: Namer) -> FusionGroup | None:
 
 def _factors(reduction: Reduction) -> tuple[Expr, Expr] | None:
     match reduction.update.value:
-        case Apply(op, (Cast(Load() as x, kind), Cast(Load() as y, _))) if op is MUL and kind is float32:
-            is_sum = reduction.update.op is ADD and reduction.acc.precision is float32
-            return (x, y) if is_sum and x.precision is y.precision is bfloat16 else None
+        case Apply(op, (Cast(Load() as x, kind), Cast(Load() as y, _))) if op is MUL:
+            is_sum = reduction.update.op is ADD and reduction.acc.precision is kind
+            return (x, y) if is_sum and all(SUM_PRECISIONS.get(z.precision) is kind for z in (x, y)) else None
         case _:
             return None
 
