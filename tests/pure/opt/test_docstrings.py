@@ -18,7 +18,7 @@ from ocannl.ir.capabilities import ALL_OPERATIONS, Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.ops import ADD, BY_NAME, Op
-from ocannl.ir.precision import Precision, bfloat16, float32, float64, int32
+from ocannl.ir.precision import Precision, bfloat16, float32, float64, int8, int32
 from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.lower.lower import lower
@@ -28,6 +28,7 @@ from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.fusion.fuse_parallel_loops import fuse_parallel_loops
 from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
+from ocannl.opt.fusion.inline_casts import inline_casts
 from ocannl.opt.fusion.inline_producers import inline_producers
 from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
@@ -123,6 +124,15 @@ def to_inline() -> Proc:
     i, y = loop(3), node("y", 3)
     last = put(y, (i,), apply("mul", Read(nodes[1], at(Affine.of(i) + 2)), Number(2)))
     return decide_placement(lower(Seq((code, last)), "step"), {})
+
+
+def to_loop_cast() -> Proc:
+    x, h, wide = (node(name, 5, role=role, kind=kind) for name, role, kind in (
+        ("x", Role.PLACEHOLDER, int8), ("h", Role.PLACEHOLDER, int32), ("t", Role.RESULT, int32)
+    ))  # fmt: skip
+    i, j, s = loop(5), loop(5, "j"), Sym("s", 0, 2, SymKind.ITERATION)
+    step = put(h, (j,), Read(wide, at(j)), ADD)
+    return decide_placement(lower(Seq((put(wide, (i,), Read(x, at(i))), Loop(s, step))), "step"), {})
 
 
 def to_gather() -> Proc:
@@ -429,6 +439,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "split_live_ranges": (split_live_ranges, to_split, split_live_ranges),
     "simplify": (simplify, to_fold, simplify),
     "merge_initialization": (merge_initialization, to_join, merge_initialization),
+    "inline_casts": (inline_casts, to_loop_cast, inline_casts),
     "inline_producers": (inline_producers, to_inline, lambda proc: inline_producers(proc, True)),
     "one_hot_to_gather": (one_hot_to_gather, to_gather, one_hot_to_gather),
     "eliminate_equal_arrays": (eliminate_equal_arrays, to_unite, eliminate_equal_arrays),

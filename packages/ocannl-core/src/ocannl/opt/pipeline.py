@@ -16,6 +16,7 @@ from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.fusion.fuse_outer_loops import fuse_outer_loops
 from ocannl.opt.fusion.fuse_parallel_loops import fuse_parallel_loops
 from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
+from ocannl.opt.fusion.inline_casts import inline_casts
 from ocannl.opt.fusion.inline_producers import inline_producers
 from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.idioms.attention.online_softmax import online_softmax
@@ -85,8 +86,9 @@ class Pass:
 
 
 WHOLE_PROGRAM_PASSES = frozenset({
-    "decide_placement", "split_live_ranges", "distribute_sequential_loops", "pad_rows", "hoist_invariant_nests",
-    "precompute_weight_arrays", "schedule", "precompute_packed_weights", "insert_polls", "allocate_memory",
+    "decide_placement", "split_live_ranges", "inline_casts", "distribute_sequential_loops", "pad_rows",
+    "hoist_invariant_nests", "precompute_weight_arrays", "schedule", "precompute_packed_weights", "insert_polls",
+    "allocate_memory",
 })  # fmt: skip
 """Passes that see a whole program; others see regions."""
 
@@ -116,6 +118,7 @@ def passes(
         Pass("split_live_ranges", split_live_ranges),  # first: passes remove what only one region uses
         Pass("simplify", simplify),
         Pass("merge_initialization", merge_initialization),  # before inlining, which takes single stores
+        Pass("inline_casts", inline_casts, when=fuses),  # before `inline_producers`, which sees the casts in the loops
         Pass("inline_producers", lambda proc: inline_producers(proc, fuses)),  # `simplify` makes costs accurate
         Pass(  # after inlining, which brings one-hot masks to their reductions
             "one_hot_to_gather", lambda proc: one_hot_to_gather(proc, fuses)
