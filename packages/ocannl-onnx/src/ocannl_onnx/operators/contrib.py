@@ -12,7 +12,7 @@ from ocannl_onnx.call import NodeCall
 from ocannl_onnx.layout import concatenated, reduced, reshaped, sliced, transposed
 from ocannl_onnx.operators.linear import matmul
 from ocannl_onnx.operators.normalization import mean_of, normalized
-from ocannl_onnx.operators.quantization import quantized, rounded
+from ocannl_onnx.operators.quantization import centered, dynamic_product, quantized
 from ocannl_onnx.operators.recurrent import recurrent
 from ocannl_onnx.operators.windows import conv
 from ocannl_onnx.registry import operator
@@ -148,9 +148,7 @@ def attention(call: NodeCall) -> Value:
     return _attention(call, parts, call.optional(3), call.optional(5))
 
 
-def _attention(
-    call: NodeCall, parts: Sequence[oc.Tensor], mask: oc.Tensor | None, bias: oc.Tensor | None
-) -> oc.Tensor:
+def _attention(call: NodeCall, parts: Sequence[oc.Tensor], mask: oc.Tensor | None, bias: oc.Tensor | None) -> oc.Tensor:
     """Attention of queries, keys and values, `batch, step, head * width`. A mask is of keys, 0 where it is hidden, or
     the number of keys of each batch element."""
     heads = call.attribute("num_heads")
@@ -237,28 +235,31 @@ def qlinear_concat(call: NodeCall) -> Value:
 
 @operator("MatMulIntegerToFloat", domain=DOMAIN, spelling="the product of dequantized operands, plus bias")
 def matmul_integer_to_float(call: NodeCall) -> Value:
-    x = _dequantized(call.tensor(0), call.tensor(2), call.optional(4), ())
-    w = _dequantized(call.tensor(1), call.tensor(3), call.optional(5), (call.shape(1)[-1],))
-    return _plus(matmul(x, w), call.optional(6))
+    operands = (centered(call.value(0), call.value(4), ()), _weights(call, 5))
+    total = matmul(*(oc.cast(operand, oc.int32) for operand in operands))
+    return _plus(oc.cast(total, oc.float32) * (reshaped(call.tensor(2), ()) * _scale(call, 3)), call.optional(6))
 
 
 @operator("DynamicQuantizeMatMul", domain=DOMAIN, spelling="the product with x rounded to 256 values of its range")
 def dynamic_quantize_matmul(call: NodeCall) -> Value:
-    w = _dequantized(call.tensor(1), call.tensor(2), call.optional(3), (call.shape(1)[-1],))
-    return _plus(matmul(rounded(call.tensor(0)), w), call.optional(4))
+    product = dynamic_product(matmul, call.tensor(0), _weights(call, 3), _scale(call, 2))
+    return _plus(product, call.optional(4))
+
+
+def _weights(call: NodeCall, zero: int) -> oc.Tensor:
+    """The integers of the second operand less their zero point: one for all, or one for each column."""
+    return centered(call.value(1), call.value(zero), _dims_of_columns(call, zero) if call.has(zero) else ())
+
+
+def _scale(call: NodeCall, position: int) -> oc.Tensor:
+    return reshaped(call.tensor(position), _dims_of_columns(call, position))
+
+
+def _dims_of_columns(call: NodeCall, position: int) -> tuple[int, ...]:
+    dims = call.shape(position)
+    return () if math.prod(dims) == 1 else dims
 
 
 @operator("DynamicQuantizeLSTM", domain=DOMAIN, spelling="LSTM of dequantized weights, with rounded operands")
 def dynamic_quantize_lstm(call: NodeCall) -> Value:
-    """The weights are stored as `direction, input, 4 * hidden`, with a scale of each direction or of each column."""
-    weights = [
-        transposed(_dequantized(call.tensor(n), call.tensor(scale), call.optional(scale + 1), dims), (0, 2, 1))
-        for n, scale in ((1, 8), (2, 10))
-        for dims in [(*call.shape(scale), 1, 1) if len(call.shape(scale)) == 1 else _middle(call.shape(scale))]
-    ]
-    values = [rounded(call.tensor(0)), *weights, *(call.value(n) for n in range(3, 8))]
-    return recurrent(_called(call, "DynamicQuantizeLSTM", values))
-
-
-def _middle(dims: Sequence[int]) -> tuple[int, ...]:
-    return dims[0], 1, dims[1]
+    return recurrent(_called(call, "DynamicQuantizeLSTM", call.values))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ocannl_onnx.operators.elementwise import LARGEST
 from ocannl_onnx.operators.linear import matmul
 from ocannl_onnx.operators.windows import convolved, with_bias
 from ocannl_onnx.registry import operator
-from ocannl_onnx.values import Value
+from ocannl_onnx.values import Value, as_tensor, static_array
 
 FLOATS = "float4, float6 and float8 without infinities"
 NARROW = (f"types of 2 and 4 bits, {FLOATS}",)
@@ -100,29 +100,51 @@ def dynamic_range(x: oc.Tensor) -> tuple[oc.Tensor, oc.Tensor]:
     return scale, oc.clip((-low / scale).round(), 0.0, 255.0)
 
 
-def rounded(x: oc.Tensor) -> oc.Tensor:
-    """The nearest of 256 values between the least and the largest element, as `DynamicQuantizeLinear` chooses them."""
-    scale, zero = dynamic_range(x)
-    return (oc.cast(quantized(x / scale, zero, oc.uint8), oc.float32) - zero) * scale
+def dynamic_product(
+    product: Callable[[oc.Tensor, oc.Tensor], oc.Tensor], x: oc.Tensor, weights: oc.Tensor, scale: oc.Tensor
+) -> oc.Tensor:
+    """The product of x with integer weights, which have a scale. The operand is rounded to the nearest of 256 values
+    between its least and its largest element, as `DynamicQuantizeLinear` chooses them."""
+    step, zero = dynamic_range(x)
+    codes = oc.cast(quantized(x / step, zero, oc.uint8), oc.int16) - oc.cast(zero, oc.int16)
+    total = product(oc.cast(codes, oc.int32), oc.cast(weights, oc.int32))
+    return oc.cast(total, oc.float32) * (step * scale)
 
 
 # --- products ----------------------------------------------------------------------------------------------------
 
 
+def centered(x: Value, zero: Value, dims: Sequence[int]) -> oc.Tensor:
+    """An operand of 8 bits less its zero point (None for 0), which has the given dimensions beside it.
+
+    The difference has at most 16 bits, since products of such operands with sums of 32 bits are faster than those of
+    int32. That of constants is computed while importing.
+    """
+    array, point = static_array(x), static_array(zero)
+    if zero is None or (point is not None and not point.any()):
+        return as_tensor(x)
+    if array is not None and point is not None:
+        return oc.tensor(array.astype("int16") - point.astype("int16").reshape(dims))
+    return oc.cast(as_tensor(x), oc.int16) - oc.cast(reshaped(as_tensor(zero), dims), oc.int16)
+
+
 def _centered(call: NodeCall, operand: int, zero: int, axis: int) -> oc.Tensor:
-    """An operand as int32, less its zero point; one of several is along an axis, counted from the end."""
-    x = oc.cast(call.tensor(operand), oc.int32)
-    return x - oc.cast(_aligned(call, zero, len(x.dims), axis), oc.int32) if call.has(zero) else x
+    """An operand of a matrix product; zero points of its rows or columns are along an axis, counted from the end."""
+    dims = _aligned_dims(call, zero, len(call.shape(operand)), axis) if call.has(zero) else ()
+    return oc.cast(centered(call.value(operand), call.value(zero), dims), oc.int32)
 
 
 def _aligned(call: NodeCall, position: int, rank: int, axis: int) -> oc.Tensor:
-    """A scale or zero point of a matrix: of the whole, or a vector of its rows (`axis=-2`) or columns."""
-    parameter = call.tensor(position)
-    if math.prod(parameter.dims) == 1:
-        return reshaped(parameter, ())
-    if len(parameter.dims) > 1:
-        return parameter
-    return reshaped(parameter, (parameter.dims[0], 1)) if axis == -2 and rank > 1 else parameter
+    return reshaped(call.tensor(position), _aligned_dims(call, position, rank, axis))
+
+
+def _aligned_dims(call: NodeCall, position: int, rank: int, axis: int) -> tuple[int, ...]:
+    """The shape of a scale or zero point beside a matrix: of the whole, or a vector of its rows (`axis=-2`) or
+    columns."""
+    dims = call.shape(position)
+    if math.prod(dims) == 1:
+        return ()
+    return (*dims, 1) if axis == -2 and len(dims) == 1 and rank > 1 else dims
 
 
 @operator("MatMulInteger", spelling="the product of int32, less the zero points")
@@ -146,16 +168,29 @@ def _rescaled(total: oc.Tensor, scales: Sequence[oc.Tensor], zero: oc.Tensor, dt
 
 @operator("QLinearConv", spelling="the convolution of int32, times the ratio of the scales, rounded")
 def qlinear_conv(call: NodeCall) -> Value:
-    x, kernel = (oc.cast(call.tensor(n), oc.int32) for n in (0, 3))
-    x = x - oc.cast(reshaped(call.tensor(2), ()), oc.int32)
-    kernel = kernel - oc.cast(_of_kernels(call, 5, len(kernel.dims) - 1), oc.int32)
-    total = with_bias(convolved(call, x, kernel), call.optional(8))
-    scales = [reshaped(call.tensor(1), ()), _of_kernels(call, 4, len(kernel.dims) - 2), reshaped(call.tensor(6), ())]
+    rank = len(call.shape(3))
+    total = with_bias(_integer_convolution(call, (0, 2), (3, 5)), call.optional(8))
+    scale = reshaped(call.tensor(4), _dims_of_kernels(call, 4, rank - 2))
+    scales = [reshaped(call.tensor(1), ()), scale, reshaped(call.tensor(6), ())]
     return _rescaled(total, scales, reshaped(call.tensor(7), ()), call.dtype(7))
 
 
-def _of_kernels(call: NodeCall, position: int, after: int) -> oc.Tensor:
-    """A scale or zero point of the whole kernel, or of each output channel, with axes of size 1 after it."""
-    parameter = call.tensor(position)
-    count = math.prod(parameter.dims)
-    return reshaped(parameter, () if count == 1 else [count] + [1] * after)
+@operator("ConvInteger", spelling="oc.einsum of int32, less the zero points")
+def conv_integer(call: NodeCall) -> Value:
+    return _integer_convolution(call, (0, 2), (1, 3))
+
+
+def _integer_convolution(call: NodeCall, image: tuple[int, int], kernel: tuple[int, int]) -> oc.Tensor:
+    """The convolution of two inputs, each with the position of its zero point."""
+    (x, zero), (taps, taps_zero) = image, kernel
+    dims = _dims_of_kernels(call, taps_zero, len(call.shape(taps)) - 1) if call.has(taps_zero) else ()
+    operands = (
+        centered(call.value(x), call.value(zero), ()), centered(call.value(taps), call.value(taps_zero), dims)
+    )  # fmt: skip
+    return convolved(call, *(oc.cast(operand, oc.int32) for operand in operands))
+
+
+def _dims_of_kernels(call: NodeCall, position: int, after: int) -> tuple[int, ...]:
+    """The shape of a scale or zero point of the whole kernel, or of each output channel, with `after` axes after it."""
+    count = math.prod(call.shape(position))
+    return () if count == 1 else (count, *(1,) * after)

@@ -13,9 +13,9 @@ from typing import Any
 import ocannl as oc
 from ocannl_onnx.call import NodeCall
 from ocannl_onnx.layout import concatenated, full, reshaped, sliced, transposed, unsqueezed
-from ocannl_onnx.operators.quantization import rounded
+from ocannl_onnx.operators.quantization import centered, dynamic_product
 from ocannl_onnx.registry import operator
-from ocannl_onnx.values import Value
+from ocannl_onnx.values import StaticArray, Value, as_tensor
 
 Function = Callable[[oc.Tensor], oc.Tensor]
 
@@ -50,13 +50,18 @@ DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, 
 
 @dataclass(frozen=True, slots=True)
 class CellWeights:
-    """The weights of one direction, `gate, hidden, input`; biases are `gate, hidden`."""
+    """The weights of one direction, `gate, hidden, input`; biases are `gate, hidden`.
+
+    With `scales`, the weights are integers, and their operands are rounded before the products. The weights of the
+    inputs are then `input, gate, hidden`, as in ONNX.
+    """
 
     inputs: oc.Tensor
     hidden: oc.Tensor
     input_bias: oc.Tensor | None
     hidden_bias: oc.Tensor | None
     peepholes: oc.Tensor | None
+    scales: tuple[oc.Tensor, oc.Tensor] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +83,19 @@ def _row(x: oc.Tensor, n: int) -> oc.Tensor:
     return oc.einsum(f"{n},h => h,", x)
 
 
-def _product(h: oc.Tensor, weights: oc.Tensor) -> oc.Tensor:
-    return oc.einsum("b,k; n,h,k => b,n,h", h, weights)
+def _input_products(xs: oc.Tensor, weights: CellWeights) -> oc.Tensor:
+    """The products of the inputs of all steps, `step, batch, gate, hidden`."""
+    if weights.scales is None:
+        return oc.einsum("t,b,k; n,h,k => t,b,n,h", xs, weights.inputs)
+    return dynamic_product(partial(oc.einsum, "t,b,k; k,n,h => t,b,n,h"), xs, weights.inputs, weights.scales[0])
+
+
+def _product(h: oc.Tensor, weights: CellWeights) -> oc.Tensor:
+    """The product of the state of a step, `batch, gate, hidden`."""
+    product = partial(oc.einsum, "b,k; n,h,k => b,n,h")
+    if weights.scales is None:
+        return product(h, weights.hidden)
+    return dynamic_product(product, h, weights.hidden, weights.scales[1])
 
 
 def _with_bias(x: oc.Tensor, bias: oc.Tensor | None) -> oc.Tensor:
@@ -89,7 +105,7 @@ def _with_bias(x: oc.Tensor, bias: oc.Tensor | None) -> oc.Tensor:
 def _rnn(
     x: oc.Tensor, states: Sequence[oc.Tensor], weights: CellWeights, settings: CellSettings
 ) -> tuple[oc.Tensor, ...]:
-    gates = _with_bias(x + _product(states[0], weights.hidden), weights.hidden_bias)
+    gates = _with_bias(x + _product(states[0], weights), weights.hidden_bias)
     return (settings.functions[0](_gate(gates, 0)),)
 
 
@@ -97,7 +113,7 @@ def _gru(
     x: oc.Tensor, states: Sequence[oc.Tensor], weights: CellWeights, settings: CellSettings
 ) -> tuple[oc.Tensor, ...]:
     (h,), (f, g) = states, settings.functions
-    products = _with_bias(_product(h, weights.hidden), weights.hidden_bias)
+    products = _with_bias(_product(h, weights), weights.hidden_bias)
     update, reset = (f(_gate(x, n) + _gate(products, n)) for n in range(2))
     if settings.is_linear_before_reset:
         candidate = g(_gate(x, 2) + reset * _gate(products, 2))
@@ -112,7 +128,7 @@ def _lstm(
     x: oc.Tensor, states: Sequence[oc.Tensor], weights: CellWeights, settings: CellSettings
 ) -> tuple[oc.Tensor, ...]:
     (h, c), (f, g, k) = states, settings.functions
-    gates = _with_bias(x + _product(h, weights.hidden), weights.hidden_bias)
+    gates = _with_bias(x + _product(h, weights), weights.hidden_bias)
 
     def with_peephole(n: int, state: oc.Tensor, position: int) -> oc.Tensor:
         gate = _gate(gates, n)
@@ -122,12 +138,6 @@ def _lstm(
     forget = 1 - entry if settings.is_coupled else f(with_peephole(2, c, 2))
     c = forget * c + entry * g(_gate(gates, 3))
     return f(with_peephole(1, c, 1)) * k(c), c
-
-
-def _quantized_lstm(
-    x: oc.Tensor, states: Sequence[oc.Tensor], weights: CellWeights, settings: CellSettings
-) -> tuple[oc.Tensor, ...]:
-    return _lstm(x, (rounded(states[0]), states[1]), weights, settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +154,7 @@ KINDS = {
     "RNN": Kind(_rnn, 1, ("Tanh",)),
     "GRU": Kind(_gru, 3, ("Sigmoid", "Tanh")),
     "LSTM": Kind(_lstm, 4, ("Sigmoid", "Tanh", "Tanh"), states=2),
-    "DynamicQuantizeLSTM": Kind(_quantized_lstm, 4, ("Sigmoid", "Tanh", "Tanh"), states=2),
+    "DynamicQuantizeLSTM": Kind(_lstm, 4, ("Sigmoid", "Tanh", "Tanh"), states=2),
 }
 
 
@@ -213,18 +223,39 @@ def _bias_row(bias: oc.Tensor | None, n: int) -> oc.Tensor | None:
 
 
 def _weights(call: NodeCall, kind: Kind, direction: int) -> CellWeights:
-    gates, hidden = kind.gates, call.shape(2)[-1]
+    is_quantized = call.node.operator == "DynamicQuantizeLSTM"
+    gates, hidden = kind.gates, call.shape(2)[1 if is_quantized else 2]
     bias = _part(call, 3, direction, (2, gates, hidden))
-    inputs = _part(call, 1, direction, (gates, hidden, call.shape(1)[-1]))
-    recurrent = _part(call, 2, direction, (gates, hidden, hidden))
-    assert inputs is not None and recurrent is not None
-    return CellWeights(
-        inputs,
-        recurrent,
-        _bias_row(bias, 0),
-        _bias_row(bias, 1),
-        _part(call, 7, direction, (3, hidden)),
-    )
+    others = (_bias_row(bias, 0), _bias_row(bias, 1), _part(call, 7, direction, (3, hidden)))
+    if is_quantized:
+        inputs, input_scale = _quantized(call, 1, direction, gates, (0, 1, 2))
+        recurrent, scale = _quantized(call, 2, direction, gates, (1, 2, 0))
+        return CellWeights(inputs, recurrent, *others, (input_scale, scale))
+    parts = (_part(call, n, direction, (gates, hidden, call.shape(n)[-1])) for n in (1, 2))
+    inputs, recurrent = (part for part in parts if part is not None)
+    return CellWeights(inputs, recurrent, *others)
+
+
+def _quantized(
+    call: NodeCall, position: int, direction: int, gates: int, order: Sequence[int]
+) -> tuple[oc.Tensor, oc.Tensor]:
+    """Integer weights of one direction less their zero point, and their scale: one for each direction or for each
+    column. `order` permutes the axes `input, gate, hidden` of the file."""
+    inputs, columns = call.shape(position)[1:]
+    weights = _of_direction(call.value(position), direction, (inputs, gates, columns // gates))
+    if isinstance(weights, StaticArray):
+        weights = StaticArray(weights.array.transpose(order), weights.name)
+    else:
+        weights = transposed(weights, order)
+    dims = () if len(call.shape(2 * position + 6)) == 1 else (1, gates, columns // gates)
+    scale, zero = (_of_direction(call.value(2 * position + n), direction, dims) for n in (6, 7))
+    return centered(weights, zero, [dims[axis] for axis in order] if dims else ()), reshaped(as_tensor(scale), dims[1:])
+
+
+def _of_direction(x: Value, direction: int, dims: Sequence[int]) -> Value:
+    if isinstance(x, StaticArray):
+        return StaticArray(x.array[direction].reshape(dims), x.name)
+    return None if x is None else reshaped(sliced(as_tensor(x), 0, direction, direction + 1), dims)
 
 
 def _direction(
@@ -234,7 +265,7 @@ def _direction(
     weights = _weights(call, kind, direction)
     steps, batch, _ = x.dims
     hidden = weights.hidden.dims[-1]
-    products = _with_bias(oc.einsum("t,b,k; n,h,k => t,b,n,h", x, weights.inputs), weights.input_bias)
+    products = _with_bias(_input_products(x, weights), weights.input_bias)
     lengths = None if not call.has(4) else oc.cast(call.tensor(4), oc.int32)
     init = tuple(_initial(call, 5 + n, direction, (batch, hidden), x.dtype) for n in range(kind.states))
 

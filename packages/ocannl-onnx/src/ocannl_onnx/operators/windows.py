@@ -166,17 +166,6 @@ def conv(call: NodeCall) -> Value:
     return with_bias(convolved(call, call.tensor(0), call.tensor(1)), call.optional(2))
 
 
-@operator("ConvInteger", spelling="oc.einsum of int32, less the zero points")
-def conv_integer(call: NodeCall) -> Value:
-    x, kernel = (oc.cast(call.tensor(n), oc.int32) for n in range(2))
-    if call.has(2):
-        x = x - reshaped(oc.cast(call.tensor(2), oc.int32), ())
-    if call.has(3):
-        zero = oc.cast(call.tensor(3), oc.int32)
-        kernel = kernel - reshaped(zero, [math.prod(zero.dims)] + [1] * (len(kernel.dims) - 1))
-    return convolved(call, x, kernel)
-
-
 @operator("ConvTranspose", spelling='oc.einsum("n,ic,o; ic,oc,k => n,oc,2*o[1,1]+k", x, kernel) + bias')
 def conv_transpose(call: NodeCall) -> Value:
     x, kernel = call.tensor(0), call.tensor(1)
