@@ -160,7 +160,7 @@ def test_products_of_integers_wrap(form, sizes):
 
 
 @needs_pmaddwd
-@pytest.mark.parametrize(("sizes", "is_used"), [((64, 64, 64), True), ((64, 63, 64), False)])
+@pytest.mark.parametrize(("sizes", "is_used"), [((64, 64, 64), True), ((64, 63, 64), True), ((64, 1, 64), False)])
 def test_code_multiplies_pairs_of_integers(sizes, is_used):
     for types in TYPES:
         result, _ = integer_product("nn", sizes, types)
