@@ -34,28 +34,28 @@ def add_dot(b: Builder, sums: Precision, total: str, left: str, right: str) -> s
     """Returns `total` plus the dot products of pairs. Other numbers of lanes are padded, so that all are rounded in the
     same way."""
     width = next(width for width in WIDTHS if width >= b.width)
-    words = [_padded(b, "i32", word, width) for word in (left, right)]
+    operands = [_padded(b, "i32", word, width) for word in (left, right)]
     if sums is int32:
-        dot = _lanes(b, "i32", _int16_dot(b, words, width), width, b.width)
+        dot = _lanes(b, "i32", _int16_dot(b, operands, width), width, b.width)
         return b.op("add", "i32", total, dot)
-    dot = _bfloat16_dot(b, _padded(b, "float", total, width), words, width)
+    dot = _bfloat16_dot(b, _padded(b, "float", total, width), operands, width)
     if b.width == 1:
         return b.assign(f"extractelement <{width} x float> {dot}, i64 0")
     return _lanes(b, "float", dot, width, b.width)
 
 
-def _bfloat16_dot(b: Builder, total: str, words: Sequence[str], width: int) -> str:
+def _bfloat16_dot(b: Builder, total: str, operands: Sequence[str], width: int) -> str:
     name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * width}"
     sums, halves = f"<{width} x float>", f"<{2 * width} x bfloat>"
     b.module.declare(name, sums, (sums, halves, halves))
-    left, right = (b.assign(f"bitcast <{width} x i32> {word} to {halves}") for word in words)
+    left, right = (b.assign(f"bitcast <{width} x i32> {word} to {halves}") for word in operands)
     return b.assign(f"call {sums} @{name}({sums} {total}, {halves} {left}, {halves} {right})", "dot")
 
 
-def _int16_dot(b: Builder, words: Sequence[str], width: int) -> str:
+def _int16_dot(b: Builder, operands: Sequence[str], width: int) -> str:
     sums, halves = f"<{width} x i32>", f"<{2 * width} x i16>"
     b.module.declare(PMADDWD[width], sums, (halves, halves))
-    left, right = (b.assign(f"bitcast <{width} x i32> {word} to {halves}") for word in words)
+    left, right = (b.assign(f"bitcast <{width} x i32> {word} to {halves}") for word in operands)
     return b.assign(f"call {sums} @{PMADDWD[width]}({halves} {left}, {halves} {right})", "dot")
 
 

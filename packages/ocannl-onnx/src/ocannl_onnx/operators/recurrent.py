@@ -226,14 +226,14 @@ def _weights(call: NodeCall, kind: Kind, direction: int) -> CellWeights:
     is_quantized = call.node.operator == "DynamicQuantizeLSTM"
     gates, hidden = kind.gates, call.shape(2)[1 if is_quantized else 2]
     bias = _part(call, 3, direction, (2, gates, hidden))
-    others = (_bias_row(bias, 0), _bias_row(bias, 1), _part(call, 7, direction, (3, hidden)))
+    biases_and_peepholes = (_bias_row(bias, 0), _bias_row(bias, 1), _part(call, 7, direction, (3, hidden)))
     if is_quantized:
         inputs, input_scale = _quantized(call, 1, direction, gates, (0, 1, 2))
         recurrent, scale = _quantized(call, 2, direction, gates, (1, 2, 0))
-        return CellWeights(inputs, recurrent, *others, (input_scale, scale))
+        return CellWeights(inputs, recurrent, *biases_and_peepholes, (input_scale, scale))
     parts = (_part(call, n, direction, (gates, hidden, call.shape(n)[-1])) for n in (1, 2))
     inputs, recurrent = (part for part in parts if part is not None)
-    return CellWeights(inputs, recurrent, *others)
+    return CellWeights(inputs, recurrent, *biases_and_peepholes)
 
 
 def _quantized(
