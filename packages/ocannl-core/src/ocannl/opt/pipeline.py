@@ -247,5 +247,6 @@ def schedule_and_finish(proc: Proc, capabilities: Capabilities, choices: PlanCho
     pipeline = passes({}, replace(capabilities, wants_precomputed_weights=False), lambda proc: choices)
     first = [step.name for step in pipeline].index("schedule")
     for step in pipeline[first:]:
-        proc = step.run(proc)
+        if step.when:
+            proc = step.run(proc)
     return proc
