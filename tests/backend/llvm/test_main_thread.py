@@ -9,6 +9,7 @@ from types import FrameType
 
 import numpy as np
 import pytest
+from llvmlite.binding import ffi
 
 import ocannl as oc
 from ocannl.runtime import compile_cache
@@ -82,3 +83,16 @@ def test_threads():
     assert idents == [thread.ident]
     with pytest.raises(KeyError, match="absent"):
         not_interrupted(lambda: {}["absent"])
+
+
+def test_libraries_unloaded_during_a_fork():
+    """The main thread holds the lock of llvmlite then, and must not wait for a thread that needs it."""
+    context = oc.Context("llvm")
+    x = oc.placeholder("x", o=[9])
+    with oc.settings(cache=False):
+        routine = context.compile((x * 3.0).forward)
+    with ffi.lib._lock:
+        del routine, context
+        compile_cache.clear()
+        gc.collect()
+        assert not_interrupted(threading.get_ident) == threading.get_ident()

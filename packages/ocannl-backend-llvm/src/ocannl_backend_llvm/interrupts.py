@@ -9,18 +9,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from llvmlite.binding import ffi
 
 from ocannl.backend.cpu.stack_threads import ThreadStartError, call_on_thread
 
 Result = TypeVar("Result")
 
 
+def _holds_lock() -> bool:
+    """Whether the calling thread has acquired the lock of llvmlite, as it does around forks: another thread could not,
+    and a garbage collection may unload libraries meanwhile."""
+    lock: Any = getattr(getattr(ffi.lib, "_lock", None), "_lock", None)
+    is_owned = getattr(lock, "_is_owned", None)
+    return is_owned is not None and bool(is_owned())
+
+
 def not_interrupted(function: Callable[[], Result], on_interrupt: Callable[[], object] = lambda: None) -> Result:
     """Calls a function, on a thread of its own if the caller is the main thread, and returns its result. After Ctrl-C,
     `on_interrupt` is called and KeyboardInterrupt is raised when the function has returned."""
     main = threading.main_thread()
-    if threading.current_thread() is not main or not main.is_alive():  # no thread can be started at shutdown
+    can_wait = main.is_alive() and not _holds_lock()  # no thread can be started at shutdown
+    if threading.current_thread() is not main or not can_wait:
         return function()
     try:
         return call_on_thread(function, on_interrupt)

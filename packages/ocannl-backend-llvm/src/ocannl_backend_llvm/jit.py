@@ -106,8 +106,8 @@ class JitLibrary:
     __slots__ = ("_addresses", "_resources")
 
     def __init__(self, engine: Any, tracker: Any, symbols: Iterable[str]) -> None:
-        self._addresses = {symbol: int(tracker[symbol]) for symbol in symbols}
         self._resources = [engine, tracker]  # unloaded from the end
+        self._addresses = {symbol: int(tracker[symbol]) for symbol in symbols}
 
     def address(self, symbol: str) -> int:
         return self._addresses[symbol]

@@ -37,7 +37,7 @@ class Resident:
     written: bool = False  # holds a valid value of the node
     started: bool = False  # has ever held one
     readers: list[Event] = field(default_factory=list)
-    version: int = 0  # counts the writes, except those of `writers` and, if it `is_shared`, of other libraries
+    version: int = 0  # rises with each write, except those of `writers` and, if it `is_shared`, of other libraries
     writers: weakref.WeakSet[object] | None = None  # the routines that write the array
     is_shared: bool = False
     is_watched: bool = False  # a write changes the epoch, since routines have precomputed arrays that depend on it

@@ -51,6 +51,8 @@ def transform_rows(function: RowFunction, source: Array, target: Array) -> None:
 
 def overwrite_with_transform(function: str, array: Array, axes: list[int], norm: Norm) -> None:
     """Replaces complex numbers in memory order by their transform along the axes."""
+    if not array.size:
+        return
     of_numpy = library() is np.fft
     transform = partial(getattr(library(), function), norm=norm, **({} if of_numpy else {"overwrite_x": True}))
     workers = {} if of_numpy else {"workers": threads_for(array.size)}
