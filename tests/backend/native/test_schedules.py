@@ -6,13 +6,13 @@ OCANNL_TEST_SCHEDULES is the number of random programs, starting with the seed O
 import os
 from random import Random
 
-import numpy as np
 import pytest
 from loop_programs.program_runner import Runner
 from loop_programs.random_chains import SHAPES
+from loop_programs.random_procs import global_bufs, initial_arrays
 from loop_programs.random_schedules import drawn, sample
 
-from ocannl.ir.loops import AccessMode, MemorySpace
+from ocannl.ir.loops import AccessMode
 from ocannl.ir.printer import print_proc
 from ocannl.lower.lower import lower
 from ocannl.testing.evaluate import evaluate
@@ -44,17 +44,7 @@ def test_any_schedule_computes_the_same(native, runners, first):
     code = native.compile([schedule.proc for _, _, schedule in cases])
     for seed, sample_program, schedule in cases:
         proc = schedule.proc
-        pools = [buf for buf in proc.bufs if buf.space is MemorySpace.GLOBAL]
-        request = next((buf for buf in pools if buf.access is AccessMode.PRECOMPUTED), None)
-        inputs = [
-            np.ones(1, np.int64) if buf is request
-            else (sample_program.merged if buf.access is AccessMode.MERGE else sample_program.arrays).get(buf.node)
-            for buf in pools
-        ]  # fmt: skip
-        arrays = [
-            np.full(buf.nbytes, 0xFF, np.uint8).view(buf.precision.numpy) if array is None else array
-            for array, buf in zip(inputs, pools, strict=True)
-        ]
+        pools, arrays = global_bufs(proc), initial_arrays(sample_program, proc)
         syms = [sample_program.symbols[sym] for sym in proc.syms]
         results = [run(proc, *arrays, syms=syms, code=code) for run in runners]
         got = {

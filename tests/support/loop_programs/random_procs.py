@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ocannl.ir.loops import AccessMode, MemorySpace
+from ocannl.ir.precomputed import request_buffer
 from ocannl.lower.lower import lower
 from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.parallel.insert_polls import insert_polls
@@ -40,7 +41,7 @@ def global_bufs(proc):
 def initial_arrays(program, proc):
     """The contents of the global buffers: inputs, and bytes 0xFF where the program writes first. Precomputed arrays are
     requested."""
-    request = next((buf for buf in proc.bufs if buf.access is AccessMode.PRECOMPUTED), None)
+    request = request_buffer(proc)
     sources = [
         (buf, program.merged if buf.access is AccessMode.MERGE else program.arrays) for buf in global_bufs(proc)
     ]

@@ -44,6 +44,7 @@ from ocannl.ir.loops import (
     When,
 )
 from ocannl.ir.precision import Precision
+from ocannl.ir.precomputed import request_buffer
 from ocannl.ir.printer import format_ref
 from ocannl.ir.tnode import TNode
 
@@ -116,7 +117,7 @@ class _Machine:
         self.memory: dict[Buf, Array] = {}
         arena = np.full(proc.arena, POISON, np.uint8)
         pool: dict[TNode, Array] = {}
-        request = next((buf for buf in proc.bufs if buf.access is AccessMode.PRECOMPUTED), None)
+        request = request_buffer(proc)
         for buf in proc.bufs:
             kind = buf.precision.numpy
             if buf.space is MemorySpace.ARENA and buf.offset is not None:

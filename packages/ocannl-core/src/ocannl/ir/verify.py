@@ -139,8 +139,11 @@ class _Check:
             raise self.fail(f"`{buf.name}` has {len(buf.shape)} axes but {len(buf.strides)} strides")
         if (buf.access is AccessMode.TEMP) == (buf.space is MemorySpace.GLOBAL):
             raise self.fail(f"`{buf.access.value}` buffer `{buf.name}` in `{buf.space.value}` memory")
-        if buf.space is MemorySpace.GLOBAL and (buf.node is None) != (buf.access is AccessMode.PRECOMPUTED):
-            raise self.fail(f"`{buf.access.value}` buffer `{buf.name}` {'with' if buf.node else 'without'} a node")
+        if buf.access is AccessMode.PRECOMPUTED:
+            if buf.node is not None:
+                raise self.fail(f"precomputed buffer `{buf.name}` with a node")
+        elif buf.space is MemorySpace.GLOBAL and buf.node is None:
+            raise self.fail(f"global buffer `{buf.name}` without a node")
 
     # --- statements ---
 

@@ -11,10 +11,11 @@ from ocannl.ir.affine import Sym
 from ocannl.ir.assign import Comp
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import AccessMode, Fact, MemorySpace, Proc
+from ocannl.ir.precomputed import precomputed_buffers
 from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Placement, TNode
 from ocannl.lower.lower import lower
-from ocannl.opt.memory.precompute_weight_arrays import precomputed_buffers, weights_of
+from ocannl.opt.memory.precompute_weight_arrays import weights_of
 from ocannl.opt.pipeline import optimize
 from ocannl.opt.schedule.schedule import PlanChoices
 

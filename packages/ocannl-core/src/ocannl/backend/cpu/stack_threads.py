@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from contextvars import copy_context
 from ctypes import byref
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -27,10 +28,15 @@ class ThreadStartError(RuntimeError):
 
 def start_thread(thread: threading.Thread) -> None:
     """Starts a thread with a stack of `THREAD_STACK_BYTES`."""
+    _start_with_stack(thread.start)
+
+
+def _start_with_stack(start: Callable[[], object]) -> None:
+    """Calls a function that starts a thread, which gets a stack of `THREAD_STACK_BYTES`."""
     with _guard:
         default_bytes = threading.stack_size(THREAD_STACK_BYTES)
         try:
-            thread.start()
+            start()
         finally:
             threading.stack_size(default_bytes)
 
@@ -56,14 +62,10 @@ def call_on_thread(function: Callable[[], Result], on_interrupt: Callable[[], ob
         finally:
             running.release()
 
-    with _guard:
-        default_bytes = threading.stack_size(THREAD_STACK_BYTES)
-        try:
-            _thread.start_new_thread(work, ())  # an interrupt within `Thread.start` could block the new thread
-        except RuntimeError as error:
-            raise ThreadStartError(str(error)) from None
-        finally:
-            threading.stack_size(default_bytes)
+    try:  # an interrupt within `Thread.start` could block the new thread
+        _start_with_stack(partial(_thread.start_new_thread, work, ()))
+    except RuntimeError as error:
+        raise ThreadStartError(str(error)) from None
     try:
         with running:
             pass

@@ -20,6 +20,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.precision import int64
+from ocannl.ir.precomputed import precomputed_buffers, request_buffer
 from ocannl.opt.analysis.nests import accessed_buffers, bound_names, loads
 from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.analysis.weights import is_weight, weight_nests
@@ -69,11 +70,6 @@ def precompute_packed_weights(proc: Proc) -> Proc:
     return _with_region(_without_region(proc))
 
 
-def precomputed_buffers(proc: Proc) -> list[Buf]:
-    """Returns the buffers that keep their values between calls; the first one requests their computation."""
-    return [buf for buf in proc.bufs if buf.access is AccessMode.PRECOMPUTED]
-
-
 def writes_precomputed_arrays(stmt: Stmt) -> bool:
     return any(buf.access is AccessMode.PRECOMPUTED for buf in accessed_buffers(stmt)[1])
 
@@ -115,7 +111,9 @@ def _with_region(proc: Proc) -> Proc:
     region = BindIndex(changed, Load(Ref(flag, ())), (*moved, Store(Ref(flag, ()), Const(0, int64))))
     body = (region, *rest)
     accessed = {buf for stmt in body for bufs in accessed_buffers(stmt) for buf in bufs}
-    others = [buf for buf in proc.bufs if buf in accessed and buf not in arrays]
+    others = [
+        buf for buf in proc.bufs if buf not in arrays and (buf in accessed or buf.space is MemorySpace.GLOBAL)
+    ]
     return replace_buffers(replace(proc, bufs=(*others, flag, *arrays), body=body), arrays)
 
 
@@ -145,8 +143,8 @@ def _needed(nests: Sequence[Stmt], used: Collection[Buf]) -> list[Stmt]:
 
 def _region(proc: Proc) -> BindIndex | None:
     """Returns the statement that computes the precomputed arrays on request."""
-    flags = precomputed_buffers(proc)[:1]
-    for stmt in proc.body if flags else ():
-        if isinstance(stmt, BindIndex) and [ref.buf for ref in loads(stmt.value)] == flags:
+    flag = request_buffer(proc)
+    for stmt in proc.body if flag is not None else ():
+        if isinstance(stmt, BindIndex) and [ref.buf for ref in loads(stmt.value)] == [flag]:
             return stmt
     return None

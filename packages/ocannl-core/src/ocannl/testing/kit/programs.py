@@ -15,6 +15,7 @@ from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import AccessMode, Local, MemorySpace, Proc, Ref
 from ocannl.ir.precision import float32
+from ocannl.ir.precomputed import request_buffer
 from ocannl.ir.tnode import Role
 from ocannl.ir.walk import walk
 from ocannl.lang.record.code import seq
@@ -69,7 +70,7 @@ def as_case(program: Program, proc: Proc) -> Case:
     """The program with its inputs; arrays without input are filled with 0xFF bytes. Precomputed arrays are requested.
     """
     arrays = []
-    request = next((buf for buf in proc.bufs if buf.access is AccessMode.PRECOMPUTED), None)
+    request = request_buffer(proc)
     for buf in (b for b in proc.bufs if b.space is MemorySpace.GLOBAL):
         sources = program.merged if buf.access is AccessMode.MERGE else program.arrays
         contents = np.ones((), np.int64) if buf is request else sources.get(buf.node) if buf.node is not None else None
