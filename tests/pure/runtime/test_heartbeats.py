@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ocannl.runtime import heartbeats
-from ocannl.runtime.heartbeats import Heartbeats, waits_for_processor
+from ocannl.runtime.heartbeats import Heartbeats, is_idle
 
 
 class Channel:
@@ -81,13 +81,13 @@ def test_no_request_is_active_after_the_end(pair, first):
 
 @pytest.mark.parametrize("is_starved", [False, True])
 def test_starved_processes_are_not_failed(pair, is_starved, monkeypatch):
-    monkeypatch.setattr(heartbeats, "waits_for_processor", lambda process: is_starved and process == 5)
+    monkeypatch.setattr(heartbeats, "thread_states", lambda process: {5: {"S", "R"} if is_starved else {"S"}}[process])
     failures = []
-    pair[0].channels[0].put(np.array([5]).view(np.uint8))
     alone = Heartbeats(pair[0], 0.1, failures.append)
+    alone.watch([4, 5])
     time.sleep(0.5)
     assert bool(failures) is not is_starved
-    pair[0].channels[0].put(np.zeros(8, np.uint8))
+    pair[0].channels[0].put(np.zeros(1, np.uint8))
     alone.stop()
 
 
@@ -95,9 +95,11 @@ def test_starved_processes_are_not_failed(pair, is_starved, monkeypatch):
 def test_states_of_processes():
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         time.sleep(0.3)
-        assert waits_for_processor(busy.pid)
+        assert not is_idle(busy.pid)
         busy.send_signal(signal.SIGSTOP)
         time.sleep(0.1)
-        assert not waits_for_processor(busy.pid)
+        assert is_idle(busy.pid)
         busy.kill()
-    assert not waits_for_processor(busy.pid)
+        time.sleep(0.1)
+        assert not is_idle(busy.pid)  # it has ended, which is not yet reported to its parent
+    assert not is_idle(busy.pid)

@@ -84,6 +84,7 @@ class World:
         limit_seconds = HEARTBEAT_SECONDS.get()
         self._farewells = Farewells(self.transport, limit_seconds)
         self._heartbeats = Heartbeats(self.transport, limit_seconds, self._fail)
+        self._heartbeats.watch([int(content) for content in self.gather(str(os.getpid()).encode())])
         self._barrier: Gatherer = MessageGatherer(self.transport, np.zeros(1, np.uint8))
         self._windows = WindowAllocator(self.transport, range(self.size), self.barrier)
         self._pair_windows: dict[int, WindowAllocator] = {}
