@@ -7,7 +7,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from onnx import TensorProto  # noqa: E402
-from onnx_nodes import by_ocannl, by_reference, check_node, node_model  # noqa: E402
+from onnx_nodes import by_ocannl, by_reference, by_runtime, check_node, node_model  # noqa: E402
 
 from ocannl_onnx.errors import UnsupportedModel  # noqa: E402
 
@@ -110,6 +110,48 @@ def test_convolutions(group, per_channel):
     check_node("QLinearConv", arrays, opset=10, rtol=0, atol=1, **attributes)
     codes = rng.integers(0, 256, size=kernel.shape).astype(np.uint8)
     check_node("ConvInteger", [x, codes, zero, np.array(3, np.uint8)], opset=10, rtol=0, **attributes)
+
+
+def test_chains_of_dynamically_quantized_convolutions():
+    """Codes and scales equal those of ONNX Runtime bit by bit, layer after layer. The activation is computed in double
+    precision, so that both round it alike: another last bit changes codes at halves, and these all later results."""
+    rng = np.random.default_rng(9)
+    nodes, constants, layers = [], {"one": np.array(1.0)}, 6
+
+    def add(operator, inputs, *outputs, **attributes):
+        nodes.append(onnx.helper.make_node(operator, inputs.split(), outputs, **attributes))
+
+    for n in range(layers):
+        constants[f"w{n}"] = rng.integers(*SEVEN_BITS, size=(8, 8, 3, 3)).astype(np.int8)
+        constants[f"w_scale{n}"] = np.float32(rng.uniform(0.002, 0.004))
+        add("DynamicQuantizeLinear", f"x{n}", f"codes{n}", f"scale{n}", f"zero{n}")
+        add("ConvInteger", f"codes{n} w{n} zero{n}", f"sum{n}", pads=[1, 1, 1, 1])
+        add("Cast", f"sum{n}", f"float{n}", to=TensorProto.FLOAT)
+        add("Mul", f"scale{n} w_scale{n}", f"step{n}")
+        add("Mul", f"float{n} step{n}", f"y{n}")
+        add("Cast", f"y{n}", f"double{n}", to=TensorProto.DOUBLE)
+        add("Neg", f"double{n}", f"negative{n}")
+        add("Exp", f"negative{n}", f"exp{n}")
+        add("Add", f"exp{n} one", f"divisor{n}")
+        add("Div", f"one divisor{n}", f"ratio{n}")
+        add("Cast", f"ratio{n}", f"gate{n}", to=TensorProto.FLOAT)
+        add("Mul", f"y{n} gate{n}", f"x{n + 1}")
+    shape = 1, 8, 24, 24
+    outputs = [(f"codes{n}", TensorProto.UINT8, shape) for n in range(layers)]
+    outputs += [(f"scale{n}", TensorProto.FLOAT, ()) for n in range(layers)]
+    outputs += [(f"x{layers}", TensorProto.FLOAT, shape)]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "chain",
+        [onnx.helper.make_tensor_value_info("x0", TensorProto.FLOAT, shape)],
+        [onnx.helper.make_tensor_value_info(*output) for output in outputs],
+        [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    for _ in range(3):
+        values = {"x0": rng.normal(size=shape).astype(np.float32)}
+        for want, got in zip(by_runtime(model, values), by_ocannl(model, values), strict=True):
+            np.testing.assert_array_equal(got, want)
 
 
 def test_refusals():
