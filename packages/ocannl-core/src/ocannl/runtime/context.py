@@ -297,19 +297,24 @@ class Context:
             if self._sharing is None:
                 raise Unsupported(f"backend `{self.backend.name}` has no arrays that other libraries can use")
             self.arrays.share(resident)
-            return self._sharing.to_dlpack(resident.where, node.dims, node.precision.numpy, resident.slab)
+            return self._exported(self._sharing, node, resident)
 
     def host_array(self, tensor: object) -> np.ndarray[Any, Any]:
-        """Returns the value of a tensor or node as a view of the device's memory if this is host memory, to be used
-        while the context is locked; otherwise a copy."""
+        """Returns the value of a tensor or node as a read-only view of the device's memory if this is host memory, to
+        be used while the context is locked; otherwise a copy."""
         with self.lock:
             node = node_of(tensor)
             resident = self.readable(node)
             if self._sharing is not None:
-                shared = self._sharing.to_dlpack(resident.where, node.dims, node.precision.numpy, resident.slab)
+                shared = self._exported(self._sharing, node, resident)
                 if isinstance(shared, np.ndarray):
+                    shared.flags.writeable = False
                     return shared
             return self.arrays.download(node)
+
+    def _exported(self, queue: SupportsDlpack, node: TNode, resident: Resident) -> object:
+        kind = node.precision.numpy
+        return self.arrays.run(queue.to_dlpack, resident.where, node.dims, kind, resident.slab)  # waits for the queue
 
     def get(self, tensor: object) -> np.ndarray[Any, Any]:
         """Returns a host copy of the value of a tensor or node."""

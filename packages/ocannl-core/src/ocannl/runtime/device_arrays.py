@@ -183,6 +183,9 @@ class Arrays:
 
     def write(self, array: Resident, work: Callable[P, None], /, *args: P.args, **options: P.kwargs) -> None:
         """Performs a queue operation that writes the array; a failure invalidates the array as well."""
+        array.version += 1  # first, since an interrupt may follow the operation at once
+        if array.is_watched:
+            self.lock.epoch += 1
         try:
             work(*args, **options)
             if not self.queue.immediate:
@@ -190,9 +193,6 @@ class Arrays:
         except BaseException:
             self.invalidate((array,))
             raise
-        array.version += 1
-        if array.is_watched:
-            self.lock.epoch += 1
         self.set_written(array, True)
 
     def share(self, array: Resident) -> None:

@@ -23,7 +23,7 @@ class PrecomputedArrays:
         offsets, size_bytes = pack(precomputed.sizes_bytes, alignment_bytes)
         self._arrays = arrays
         self._weights: Sequence[Resident] = [arrays[node] for node in precomputed.weights]
-        self._state: object = None  # of the last computation
+        self._state: object = None  # of the weights in the last run; None: unknown
         self.slab: Slab = arrays.slab(size_bytes)
         self.locations: list[Location] = [self.slab.at(offset) for offset in offsets]
         for weight in self._weights:
@@ -31,14 +31,24 @@ class PrecomputedArrays:
 
     def prepare_run(self) -> None:
         """Lets the next run compute the arrays, unless they are up to date."""
-        state: object = (self._arrays.losses, *[weight.version for weight in self._weights])
-        if not self.is_settled:
-            state = None  # unknown at the next run
+        state = self._current_state()
         if state is None or state != self._state:
             self._arrays.run(self._arrays.queue.from_host, self.locations[0], CHANGED)
         self._state = state
 
     @property
+    def may_change(self) -> bool:
+        """Whether a weight may be written unnoticed, so that every run computes the arrays."""
+        return any(weight.may_change for weight in self._weights)
+
+    @property
     def is_settled(self) -> bool:
-        """Whether every write of a weight will change its version."""
-        return not any(weight.may_change for weight in self._weights)
+        """Whether the arrays have been up to date since `prepare_run`, and a write of a weight will change the epoch.
+        It is false if a host call of the run has written a weight, or a routine that could write one has ended."""
+        return self._state is not None and self._state == self._current_state()
+
+    def _current_state(self) -> object:
+        """The state of the weights, which changes with every write; None if they may be written unnoticed."""
+        if self.may_change:
+            return None
+        return (self._arrays.losses, *[weight.version for weight in self._weights])

@@ -189,7 +189,6 @@ def profile(context: ExecutionContext, program: Program, calls: int, values: Seq
         empty_run = _Run.of(context, code, empty, symbol_values)
         runs = [_run(context, code, program.name, piece, symbol_values) for piece in pieces]
         bound = bind_program(context, program)
-        bound.prepare_run()
         routine_run = _Run(bound.entry, tuple(values), bound.slabs, isinstance(bound.entry, PartsEntry))
         written = dict.fromkeys(link.node for link in (*program.links, *outside_links) if link.access in WRITTEN)
         with _restored(context, written):
@@ -200,7 +199,10 @@ def profile(context: ExecutionContext, program: Program, calls: int, values: Seq
                 for _ in range(calls) for piece, run in zip(pieces, runs, strict=True)
             ]  # fmt: skip
         with _restored(context, written):  # from the same initial values
-            call_times = [clock.time(routine_run) for _ in range(1 + calls)][1:]
+            call_times = []
+            for _ in range(1 + calls):
+                bound.prepare_run()  # the call before may have written a weight
+                call_times.append(clock.time(routine_run))
     overhead_ns = round(median([idle.duration_ns for idle, _, _ in samples] or [0]))  # of an empty call
     members = [member for piece in pieces for member in piece.members]
     spans: list[Span] = []
@@ -210,7 +212,7 @@ def profile(context: ExecutionContext, program: Program, calls: int, values: Seq
             spans.append(Span(len(spans) % len(members), start, round(took_ns * share)))
             start += spans[-1].duration_ns
     rows = [_row(subject, [s.duration_ns for s in spans[n :: len(members)]]) for n, subject in enumerate(members)]
-    call = max(0, round(median([time.duration_ns for time in call_times])) - overhead_ns)
+    call = max(0, round(median([time.duration_ns for time in call_times[1:]])) - overhead_ns)
     return Profile(program.name, backend.name, calls, call, tuple(rows), tuple(spans))
 
 
@@ -292,7 +294,7 @@ def _time_shares(context: ExecutionContext, piece: NestProgram | _HostPiece) -> 
 def _restored(context: ExecutionContext, nodes: Iterable[TNode]) -> Iterator[None]:
     """Context manager that restores the values of these nodes on exit."""
     saved = {node: context.arrays.download(node) for node in nodes if context.arrays.holds(node)}
-    context.queue.synchronize()
+    context.arrays.synchronize()
     try:
         yield
     finally:

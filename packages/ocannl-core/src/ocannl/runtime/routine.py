@@ -182,6 +182,17 @@ class Routine:
         are restored afterwards."""
         return profile(self._context, self._program, calls, self._values(symbols))
 
+    @property
+    def precomputed_bytes(self) -> int:
+        """The memory for arrays that depend on weights only and are kept from one call to the next."""
+        return sum(arrays.slab.size_bytes for arrays in self._bound.precomputed)
+
+    @property
+    def packs_each_call(self) -> bool:
+        """Whether every call computes these arrays, because other routines or libraries may write the weights."""
+        is_checked = self._checked_epoch.value == self._lock.epoch
+        return not is_checked and any(arrays.may_change for arrays in self._bound.precomputed)
+
     def explore(self, path: str | PathLike[str], *, profile: Profile | None = None) -> Path:
         """Writes a page of HTML that shows the routine from its Python source to the generated code, with the times of
         a profile. Needs the distribution ocannl-explorer."""
@@ -222,7 +233,12 @@ class DirectRoutine(Routine):
         written: Sequence[Resident],
     ) -> None:
         super().__init__(context, program, bound, written)
-        routine_ref = weakref.ref(self)  # a strong reference would form a cycle
+        checked_epoch = self._checked_epoch
+
+        def end(_: object) -> None:
+            checked_epoch.value = NO_EPOCH  # a direct call would write arrays unnoticed, and memory that is free
+
+        routine_ref = weakref.ref(self, end)  # a strong reference would form a cycle
 
         @public  # called by native code, thus the outermost frame of the framework
         def fallback(*args: Any, **symbols: Any) -> None:
@@ -231,7 +247,7 @@ class DirectRoutine(Routine):
                 raise CodeError(f"routine `{program.name}` is no more, only its `__call__`")
             Routine.__call__(routine, *args, **symbols)
 
-        self.__call__ = entry.vectorcall(context.lock.epoch_if_free, self._checked_epoch, program.syms, fallback)
+        self.__call__ = entry.vectorcall(context.lock.epoch_if_free, checked_epoch, program.syms, fallback)
 
 
 def routine(
