@@ -84,6 +84,8 @@ class _Regions:
             self.proc.facts, reserved=tuple(self.names),
         )  # fmt: skip
         new = self.transform(part)
+        if new is part:
+            return body
         original = {twin: buf for buf, twin in visible.items()}
         after = {original.get(buf, buf) for buf in new.bufs}
         for buf in bufs:

@@ -77,6 +77,8 @@ def replace_buffers(proc: Proc, new: Mapping[Buf, Buf]) -> Proc:
 
 def with_buffers(body: Body, new: Mapping[Buf, Buf]) -> Body:
     """Replaces buffers throughout the statements."""
+    if not new:
+        return body
 
     def ref(old: Ref) -> Ref:
         return Ref(new[old.buf], old.indices) if old.buf in new else old

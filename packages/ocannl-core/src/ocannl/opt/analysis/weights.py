@@ -19,9 +19,9 @@ def is_weight(buf: Buf) -> bool:
     return buf.access is AccessMode.PRECOMPUTED
 
 
-def weight_nests(proc: Proc) -> set[int]:
-    """Returns the positions of the nests that write only temporaries which depend on weights only."""
-    access: list[Access] = [accessed_buffers(stmt) for stmt in proc.body]
+def weight_nests(proc: Proc, access: Sequence[Access]) -> set[int]:
+    """Returns the positions of the nests that write only temporaries which depend on weights only; `access` are the
+    buffers that each nest reads and writes."""
     nests = {
         position for position, stmt in enumerate(proc.body)
         if isinstance(stmt, For) and region_body(stmt) is None and not free_symbols(stmt)
@@ -36,9 +36,9 @@ def weight_nests(proc: Proc) -> set[int]:
 
 def weight_arrays(proc: Proc) -> set[Buf]:
     """Returns the weights, and the temporaries that depend on weights only."""
-    written = [accessed_buffers(stmt)[1] for stmt in proc.body]
-    inputs = {buf for buf in proc.bufs if is_weight(buf)}.difference(*written)
-    return inputs.union(*(written[position] for position in weight_nests(proc)))
+    access: list[Access] = [accessed_buffers(stmt) for stmt in proc.body]
+    inputs = {buf for buf in proc.bufs if is_weight(buf)}.difference(*(written for _, written in access))
+    return inputs.union(*(access[position][1] for position in weight_nests(proc, access)))
 
 
 def copied_weights(proc: Proc) -> dict[Buf, Buf]:

@@ -23,7 +23,7 @@ from ocannl.ir.precision import int64
 from ocannl.ir.precomputed import precomputed_buffers, request_buffer
 from ocannl.opt.analysis.nests import accessed_buffers, bound_names, loads
 from ocannl.opt.analysis.substitution import replace_buffers
-from ocannl.opt.analysis.weights import is_weight, weight_nests
+from ocannl.opt.analysis.weights import Access, is_weight, weight_nests
 
 
 def precompute_weight_arrays(proc: Proc) -> Proc:
@@ -95,22 +95,24 @@ def without_precomputed_arrays(proc: Proc, alignment_bytes: int) -> Proc:
 
 def _with_region(proc: Proc) -> Proc:
     """Returns an equivalent program that computes arrays which depend on weights only on request."""
-    positions = weight_nests(proc)
-    rest = [stmt for position, stmt in enumerate(proc.body) if position not in positions]
-    used = {buf for stmt in rest for buf in accessed_buffers(stmt)[0]}
-    moved = _needed([proc.body[position] for position in sorted(positions)], used)
+    access = [accessed_buffers(stmt) for stmt in proc.body]
+    positions = weight_nests(proc, access)
+    rest = [position for position in range(len(access)) if position not in positions]
+    used = {buf for position in rest for buf in access[position][0]}
+    moved = _needed(sorted(positions), access, used)
     arrays = {
         buf: replace(buf, space=MemorySpace.GLOBAL, access=AccessMode.PRECOMPUTED, node=None)
-        for stmt in moved for buf in accessed_buffers(stmt)[1] if buf in used
+        for position in moved for buf in access[position][1] if buf in used
     }  # fmt: skip
     if not arrays:
         return proc
     names = Namer(bound_names(proc))
     flag = Buf(names("weights_changed"), int64, (), (), MemorySpace.GLOBAL, AccessMode.PRECOMPUTED)
     changed = Sym(names("changed"), 1, 1, SymKind.CONDITION)
-    region = BindIndex(changed, Load(Ref(flag, ())), (*moved, Store(Ref(flag, ()), Const(0, int64))))
-    body = (region, *rest)
-    accessed = {buf for stmt in body for bufs in accessed_buffers(stmt) for buf in bufs}
+    nests = [proc.body[position] for position in moved]
+    region = BindIndex(changed, Load(Ref(flag, ())), (*nests, Store(Ref(flag, ()), Const(0, int64))))
+    body = (region, *[proc.body[position] for position in rest])
+    accessed = {buf for position in (*moved, *rest) for bufs in access[position] for buf in bufs}
     others = [
         buf for buf in proc.bufs if buf not in arrays and (buf in accessed or buf.space is MemorySpace.GLOBAL)
     ]
@@ -130,14 +132,14 @@ def _without_region(proc: Proc) -> Proc:
     return replace_buffers(replace(proc, bufs=bufs, body=tuple(body)), temporaries)
 
 
-def _needed(nests: Sequence[Stmt], used: Collection[Buf]) -> list[Stmt]:
-    """Returns the nests whose results other statements use, or other needed nests, in order."""
+def _needed(positions: Sequence[int], access: Sequence[Access], used: Collection[Buf]) -> list[int]:
+    """Returns the positions of nests whose results other statements use, or other needed nests, in order."""
     needed, result = set(used), []
-    for stmt in reversed(nests):
-        read, written = accessed_buffers(stmt)
+    for position in reversed(positions):
+        read, written = access[position]
         if not needed.isdisjoint(written):
             needed.update(read)
-            result.append(stmt)
+            result.append(position)
     return result[::-1]
 
 
