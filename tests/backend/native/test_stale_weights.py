@@ -60,9 +60,9 @@ class Layer:
 @pytest.fixture(params=["inline", "threaded"])
 def layer(native, request):
     with oc.Context(native.name, queue=request.param) as context:
-        made = Layer(context)
-        made.check()
-        yield made
+        layer = Layer(context)
+        layer.check()
+        yield layer
 
 
 # --- each of them writes the weight of a layer ------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def call_all_routines(layer, tmp_path):
     second()
 
 
-def train_it(layer, tmp_path):
+def train_the_weights(layer, tmp_path):
     step = layer.context.compile(oc.seq(train.grad_update(layer.loss), train.sgd(layer.loss, 0.5)), keep=[layer.y])
     for _ in range(3):
         layer.check()
@@ -112,9 +112,9 @@ def train_it(layer, tmp_path):
 
 
 def load_a_file(layer, tmp_path):
-    with oc.Context(layer.context.backend.name) as other:
-        other[layer.w] = layer.values()
-        oc.save(tmp_path / "w.ocannl", other, layer.w)
+    with oc.Context(layer.context.backend.name) as source:
+        source[layer.w] = layer.values()
+        oc.save(tmp_path / "w.ocannl", source, layer.w)
     oc.load(tmp_path / "w.ocannl", layer.context, layer.w)
 
 
@@ -199,14 +199,14 @@ def copied(function: Callable[[np.ndarray], np.ndarray]):
     return copied_matrix
 
 
-WAYS = [
-    set_items, set_a_number, set_the_node, set_after_a_refusal, run_code, call_a_routine, call_all_routines, train_it,
-    load_a_file, load_weights, transfer_into_the_node, transfer_and_merge, write_a_shared_array, write_in_a_host_call,
-    assign_from_a_host_call, write_in_another_thread, fail_in_between, profile_a_writer,
+WRITERS = [
+    set_items, set_a_number, set_the_node, set_after_a_refusal, run_code, call_a_routine, call_all_routines,
+    train_the_weights, load_a_file, load_weights, transfer_into_the_node, transfer_and_merge, write_a_shared_array,
+    write_in_a_host_call, assign_from_a_host_call, write_in_another_thread, fail_in_between, profile_a_writer,
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("write", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__)
 def test_a_write_is_noticed(layer, write, tmp_path):
     write(layer, tmp_path)
     layer.checked()
@@ -214,11 +214,11 @@ def test_a_write_is_noticed(layer, write, tmp_path):
     layer.check()
 
 
-def test_ways_in_random_order(layer, tmp_path):
-    for number in RNG.permutation(2 * len(WAYS)):
-        way = WAYS[number % len(WAYS)]
-        if way is not write_a_shared_array:  # from then on, weights are packed in each call
-            way(layer, tmp_path)
+def test_writes_in_random_order(layer, tmp_path):
+    for number in RNG.permutation(2 * len(WRITERS)):
+        write = WRITERS[number % len(WRITERS)]
+        if write is not write_a_shared_array:  # from then on, weights are packed in each call
+            write(layer, tmp_path)
             layer.context[layer.w] = layer.context[layer.w] / max(1, np.abs(layer.context[layer.w]).max())
             layer.check()
 

@@ -14,6 +14,7 @@ import onnx
 
 import ocannl as oc
 from ocannl.lang.core.context_vars import gradients_enabled
+from ocannl.runtime.inference_routines import compile_inference, is_outdated
 from ocannl_onnx.element_types import numpy_type_of, precision_of
 from ocannl_onnx.errors import ModelError, NeedsConstant, UnsupportedModel
 from ocannl_onnx.graph import Model, OnnxGraph, ValueDeclaration
@@ -267,7 +268,7 @@ class ModelFunction:
     def _routine(self, inputs: Mapping[str, Any]) -> _CompiledModel:
         while True:
             key = tuple(self._key(name, value) for name, value in sorted(inputs.items()))
-            if key in self._compiled:
+            if key in self._compiled and not is_outdated(self._compiled[key].routine):
                 self._compiled.move_to_end(key)
                 return self._compiled[key]
             try:
@@ -311,11 +312,11 @@ class ModelFunction:
         tensors = [t for value in results for t in _tensors(value)]
         if not tensors:
             return _CompiledModel(None, {}, results)
-        code = oc.forward(*tensors)
         for tensor in tensors:
             self.ctx.init(tensor)
-        used = self.ctx.compile(code, name=self.model.label)
-        return _CompiledModel(used, operands, results)
+        routines = [compiled.routine for compiled in self._compiled.values()]
+        routine = compile_inference(self.ctx, tensors, self.model.label, routines)
+        return _CompiledModel(routine, operands, results)
 
     def _result(self, value: Value) -> Value:
         if isinstance(value, list):

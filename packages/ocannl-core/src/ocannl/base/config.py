@@ -152,12 +152,12 @@ PRODUCTS = ConfigSetting(
 ONLINE_SOFTMAX = ConfigSetting(
     "online_softmax", switch, True, "on GPUs, compute softmax in one pass with a running maximum"
 )
-PRECOMPUTE_WEIGHTS = ConfigSetting(
+PRECOMPUTE_WEIGHTS: ConfigSetting[bool | None] = ConfigSetting(
     "precompute_weights",
-    switch,
-    False,
+    optional(switch),
+    None,
     "on CPUs, keep packed weights and other arrays that depend on weights only from one call of a routine to the next: "
-    "faster inference that takes more memory",
+    "faster inference that takes more memory; default: in functions of `oc.compile` and of ONNX models",
 )
 TRANSPORT = ConfigSetting("transport", text, "single", "communication between the processes of a world")
 SHARED_MEMORY = ConfigSetting(

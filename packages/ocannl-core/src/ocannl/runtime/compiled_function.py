@@ -12,10 +12,11 @@ import numpy as np
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.base.spelling import sealed
 from ocannl.base.traceback_filtering import checked, public_class
-from ocannl.lang.api import Block, Tensor, forward, no_grad, placeholder, training
+from ocannl.lang.api import Block, Tensor, no_grad, placeholder, training
 from ocannl.lang.core import nested
 from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.runtime.context import Context, default_context
+from ocannl.runtime.inference_routines import compile_inference, is_outdated
 from ocannl.runtime.routine import Routine
 
 Array = np.ndarray[Any, Any]
@@ -44,7 +45,8 @@ def compile(
 
     The first call with arrays of some sizes and types compiles a routine; `limit` routines are kept, and the one that
     was not called for the longest time is dropped. Parameters without a value in the context are initialized; `ctx`
-    defaults to the default context.
+    defaults to the default context. Packed weights are kept from one call to the next: see the setting
+    `precompute_weights`.
     Raises: CodeError for a limit below 1, and for sizes that are neither names nor integers.
     """
     if limit < 1:
@@ -84,6 +86,7 @@ class _Compiled:
     operands: Sequence[Tensor]
     results: Sequence[Tensor]
     structure: Any
+    keeps_arrays: bool = False  # that depend on weights only
 
 
 @public_class()
@@ -111,7 +114,7 @@ class CompiledFunction:
         key = tuple((array.shape, array.dtype) for array in arrays)
         with self.ctx.lock:
             compiled = self._compiled.get(key)
-            if compiled is None:
+            if compiled is None or (compiled.keeps_arrays and is_outdated(compiled.routine)):
                 compiled = self._compiled[key] = self._compile(arrays)
                 while len(self._compiled) > self.limit:
                     self._compiled.popitem(last=False)
@@ -135,11 +138,12 @@ class CompiledFunction:
                 raise CodeError(f"the model of oc.compile returns tensors, not {structure!r}"[:200])
             with no_grad():
                 results = [PRIMITIVES["id"](t).with_label(t.label) for t in tensors]  # placements of `t` do not change
-            code = forward(*results)
             for t in results:
                 self.ctx.init(t)
-            routine = self.ctx.compile(code, name=getattr(self._model, "label", None) or "model")
-        return _Compiled(routine, operands, results, structure)
+            routines = [compiled.routine for compiled in self._compiled.values()]
+            name = getattr(self._model, "label", None) or "model"
+            routine = compile_inference(self.ctx, results, name, routines)
+        return _Compiled(routine, operands, results, structure, routine.precomputed_bytes > 0)
 
     def _rows(self, arrays: Sequence[Array]) -> list[_Sizes]:
         """The rows of the operands. Raises: ShapeError for other sizes than those declared."""

@@ -188,7 +188,7 @@ class Routine:
         return sum(arrays.slab.size_bytes for arrays in self._bound.precomputed)
 
     @property
-    def packs_each_call(self) -> bool:
+    def repacks_weights(self) -> bool:
         """Whether every call computes these arrays, because other routines or libraries may write the weights."""
         is_checked = self._checked_epoch.value == self._lock.epoch
         return not is_checked and any(arrays.may_change for arrays in self._bound.precomputed)

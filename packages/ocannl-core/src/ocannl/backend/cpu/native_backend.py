@@ -29,7 +29,7 @@ def native_capabilities(
     programs that measure the processor."""
     width, registers = vector_registers
     cpu = host_cpu(compile, width // FLOAT32_BYTES)
-    kinds, precomputes = frozenset(precision.name for precision in precisions), PRECOMPUTE_WEIGHTS.get()
+    kinds, precomputes = frozenset(precision.name for precision in precisions), bool(PRECOMPUTE_WEIGHTS.get())
     return _capabilities(kinds, precomputes, width, registers, cpu)
 
 
