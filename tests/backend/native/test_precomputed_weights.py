@@ -229,3 +229,34 @@ def test_loops_with_a_carry(context):
         for _ in range(steps):
             wanted = np.tanh(wanted @ context[w].T)
         np.testing.assert_allclose(context[carry], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_conditional_code(context):
+    """Copies of the weights of both branches are computed on request, whichever branch is taken."""
+    x = oc.placeholder("x", batch=[BATCH], i=[], o=[INPUTS])
+    left, right = (oc.param(name, i=[INPUTS], o=[OUTPUTS]) for name in ("left", "right"))
+    sign = oc.placeholder("sign", b=[], i=[], o=[])
+    y = oc.cond(sign > 0.0, lambda: oc.relu(left @ x), lambda: oc.tanh(right @ x))
+    context[x] = RNG.normal(size=(BATCH, INPUTS))
+    for w in (left, right):
+        context[w] = RNG.normal(size=(OUTPUTS, INPUTS)) / INPUTS
+    routine = context.compile(y.forward, keep=[y])
+
+    def check() -> None:
+        for value, w, function in ((1, left, lambda z: np.maximum(z, 0)), (-1, right, np.tanh)):
+            context[sign] = np.float32(value)
+            routine()
+            np.testing.assert_allclose(context[y], function(context[x] @ context[w].T), rtol=1e-4, atol=1e-4)
+
+    check()
+    for w in (right, left):
+        context[w] = RNG.normal(size=(OUTPUTS, INPUTS)) / INPUTS
+        check()
+    for value, w in ((1, left), (-1, right)):
+        context[sign] = np.float32(value)
+        routine()
+        before = context[y]
+        resident = context.arrays[w.value]
+        context.queue.from_host(resident.where, np.zeros((OUTPUTS, INPUTS), "f4"))  # behind the back of the context
+        routine()
+        np.testing.assert_array_equal(context[y], before)

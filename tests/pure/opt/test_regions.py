@@ -18,12 +18,18 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
+from ocannl.opt.analysis.nests import accessed_buffers
+from ocannl.opt.memory.decide_placement import decide_placement
+from ocannl.opt.memory.precompute_weight_arrays import precompute_weight_arrays
 from ocannl.opt.pipeline import optimize, stage_after
 from ocannl.testing.evaluate import evaluate
 
 SCALAR = Capabilities(wants_schedule=False)
 NATIVE = Capabilities(vector_bytes=32)
-TARGETS = pytest.mark.parametrize("capabilities", [SCALAR, NATIVE], ids=["scalar", "native"])
+PRECOMPUTING = Capabilities(vector_bytes=32, wants_precomputed_weights=True)
+TARGETS = pytest.mark.parametrize(
+    "capabilities", [SCALAR, NATIVE, PRECOMPUTING], ids=["scalar", "native", "precomputing"]
+)
 
 
 def node(label: str, *dims: int, role: Role = Role.RESULT) -> TNode:
@@ -116,3 +122,35 @@ def test_nests_of_a_step_are_optimized() -> None:
     (loop,) = (stmt for stmt in proc.body if isinstance(stmt, For) and stmt.mode is Mode.SEQUENTIAL)
     assert any(isinstance(stmt, For) and stmt.mode is Mode.VECTORIZED for stmt in walk(loop.body))
     assert not any(buf.name == "v" for buf in proc.bufs)  # inlined
+
+
+def test_weights_of_conditional_code_and_loops() -> None:
+    """Nests in conditional code and loops that depend on weights only are computed on request, whatever is executed;
+    those whose results are read before, or written elsewhere as well, stay."""
+    w, x = node("w", 6, role=Role.PARAMETER), node("x", 6, role=Role.PLACEHOLDER)
+    flag = node("flag", role=Role.PLACEHOLDER)
+    moved, carried, shared, total = node("moved", 6), node("carried", 6), node("shared", 6), node("total", 6)
+    i, t = Sym("i", 0, 5), Sym("t", 0, 2, SymKind.ITERATION)
+
+    def set_(lhs: TNode, value: Value) -> Assign:
+        return put(lhs, [i], value, loops=[i])
+
+    def add(of: TNode) -> Assign:
+        return Assign(total, ADD, False, (Piece((i,), (Affine.of(i),), read(of, i)),))
+
+    exp = Call(BY_NAME["exp"], (read(w, i),))
+    step = Seq((
+        set_(moved, exp), add(moved), add(carried), set_(carried, exp),
+        Conditional(read(flag), Seq((set_(shared, exp), add(shared)))),
+    ))
+    start = [set_(y, read(x, i)) for y in (total, carried, shared)]
+    code = Seq((*start, Loop(t, step, (carried,))))
+    proc = precompute_weight_arrays(decide_placement(lower(code, "step"), {total: "result"}))
+    region, *rest = proc.body
+    assert {buf.name for buf in accessed_buffers(region)[1]} == {"weights_changed", "moved"}
+    assert {"carried", "shared"} <= {buf.name for stmt in rest for buf in accessed_buffers(stmt)[1]}
+    for value in (0.0, 1.0):
+        arrays = {n: np.linspace(0, 1, 6, dtype="float32") for n in (w, x)} | {flag: np.array(value, "float32")}
+        expected = evaluate(code, arrays)[total]
+        np.testing.assert_allclose(interpret(proc, arrays)[total], expected, rtol=1e-5)
+        check(code, arrays, total, PRECOMPUTING)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import inf, prod
 
 from ocannl.ir.accesses import alias_class
-from ocannl.ir.affine import TRUE, Affine, Sym, SymKind
+from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.assign import NOWHERE, Origin
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import (
@@ -65,7 +65,7 @@ def choose_layouts(proc: Proc, capabilities: Capabilities, precompute: bool = Fa
     Candidate layouts differ in the innermost axis. First, all arrays that share a loop, such as that of the batch, get
     its axis innermost together; then arrays are tried one at a time. Arrays that are not temporaries keep their layout,
     but a reduction may read a transposed copy of its operands, or compute its result in a transposed buffer. With
-    `precompute`, copies of weights cost nothing, except in conditional code.
+    `precompute`, copies of weights cost nothing.
     """
     if not capabilities.vector_bytes:
         return proc
@@ -127,8 +127,7 @@ class _LayoutSearch:
             self.items.append(item)
             for buf in movable:
                 self.accessors[buf].append(item)
-        is_conditional = any(sym.kind is SymKind.CONDITION for sym in proc.syms)  # copies stay in conditional code
-        self._weights = weight_arrays(proc) if precompute and not is_conditional else set()
+        self._weights = weight_arrays(proc) if precompute else set()
         self._copy_costs: dict[tuple[Buf, Strides, Strides], float] = {}
         self._costs: dict[tuple[int, tuple[Strides, ...]], tuple[float, Layouts]] = {}
 

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from ocannl.ir.affine import Sym, SymKind
+from ocannl.ir.free_symbols import free_symbols
 from ocannl.ir.loops import (
     AccessMode,
     BindIndex,
+    Body,
     Buf,
     Const,
+    For,
     Load,
     MemorySpace,
     Proc,
     Ref,
     Stmt,
     Store,
+    region_body,
 )
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.precision import int64
 from ocannl.ir.precomputed import precomputed_buffers, request_buffer
 from ocannl.opt.analysis.nests import accessed_buffers, bound_names, loads
 from ocannl.opt.analysis.substitution import replace_buffers
-from ocannl.opt.analysis.weights import Access, is_weight, weight_nests
+from ocannl.opt.analysis.weights import Access, is_weight, weight_arrays, weight_nests
 
 
 def precompute_weight_arrays(proc: Proc) -> Proc:
@@ -42,7 +47,8 @@ def precompute_weight_arrays(proc: Proc) -> Proc:
                                           x[j] = v[j] * x[j]
 
     Weights are parameters and constants that the program does not write. The arrays keep their values between calls;
-    who calls the program sets the first of them to 1 whenever a weight has been written.
+    who calls the program sets the first of them to 1 whenever a weight has been written. Nests in conditional code and
+    in loops are moved as well.
     """
     return _with_region(proc)
 
@@ -95,6 +101,7 @@ def without_precomputed_arrays(proc: Proc, alignment_bytes: int) -> Proc:
 
 def _with_region(proc: Proc) -> Proc:
     """Returns an equivalent program that computes arrays which depend on weights only on request."""
+    proc = _hoist_from_regions(proc)
     access = [accessed_buffers(stmt) for stmt in proc.body]
     positions = weight_nests(proc, access)
     rest = [position for position in range(len(access)) if position not in positions]
@@ -117,6 +124,77 @@ def _with_region(proc: Proc) -> Proc:
         buf for buf in proc.bufs if buf not in arrays and (buf in accessed or buf.space is MemorySpace.GLOBAL)
     ]
     return replace_buffers(replace(proc, bufs=(*others, flag, *arrays), body=body), arrays)
+
+
+def _hoist_from_regions(proc: Proc) -> Proc:
+    """Moves nests that depend on weights only from conditional code and sequential loops before these, if they alone
+    write their results."""
+    if all(region_body(stmt) is None for stmt in proc.body):
+        return proc
+    writers = Counter(buf for stmt in _nests(proc.body) for buf in accessed_buffers(stmt)[1])
+    constant = weight_arrays(proc) | {buf for buf in proc.bufs if is_weight(buf)}
+    seen: set[Buf] = set()  # read by nests before
+
+    def moved_from(body: Body) -> set[int]:
+        """Returns the positions of the nests of a body, without those of its conditional code and loops."""
+        access = [accessed_buffers(stmt) for stmt in body]
+        moved = {
+            n for n, stmt in enumerate(body)
+            if isinstance(stmt, For) and region_body(stmt) is None and not free_symbols(stmt)
+        }  # fmt: skip
+        while True:
+            counts = Counter(buf for n in moved for buf in access[n][1])
+            arrays = {buf for buf, count in counts.items() if buf.space is MemorySpace.ARENA and count == writers[buf]}
+            last = {buf: n for n in sorted(moved) for buf in access[n][1]}
+            kept = [(n, buf) for n, (read, _) in enumerate(access) if n not in moved for buf in read]
+            arrays -= seen.union(buf for n, buf in kept if n < last.get(buf, 0))
+            rest = {
+                n for n in moved
+                if arrays.issuperset(access[n][1]) and all(buf in constant or buf in arrays for buf in access[n][0])
+            }  # fmt: skip
+            if rest == moved:
+                constant.update(arrays)
+                return moved
+            moved = rest
+
+    def split(body: Body) -> tuple[list[Stmt], Body]:
+        """Returns the nests that are moved, and the body without them."""
+        moved, kept, positions = [], [], moved_from(body)
+        for n, stmt in enumerate(body):
+            inner = region_body(stmt)
+            if n in positions:
+                moved.append(stmt)
+            elif inner is None:
+                kept.append(stmt)
+                seen.update(accessed_buffers(stmt)[0])
+            else:
+                assert isinstance(stmt, For | BindIndex)
+                if isinstance(stmt, BindIndex):
+                    seen.update(ref.buf for ref in loads(stmt.value))
+                inner_moved, inner_kept = split(inner)
+                moved += inner_moved
+                kept.append(replace(stmt, body=inner_kept))
+        return moved, tuple(kept)
+
+    out: list[Stmt] = []
+    for stmt in proc.body:
+        if region_body(stmt) is None:
+            seen.update(accessed_buffers(stmt)[0])
+            out.append(stmt)
+        else:
+            moved, kept = split((stmt,))
+            out += (*moved, *kept)
+    return replace(proc, body=tuple(out))
+
+
+def _nests(body: Body) -> Iterator[Stmt]:
+    """Yields the statements of a body and of its conditional code and loops."""
+    for stmt in body:
+        inner = region_body(stmt)
+        if inner is None:
+            yield stmt
+        else:
+            yield from _nests(inner)
 
 
 def _without_region(proc: Proc) -> Proc:
