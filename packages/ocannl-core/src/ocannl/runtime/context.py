@@ -188,7 +188,7 @@ class Context:
         make = CheckedRoutine if CHECK_NUMBERS.get() else RecordedRoutine if is_recording() else routine
         result = make(self, program, bound, written)
         for array in written:
-            self.arrays.add_writer(array, result)
+            self.arrays.add_writer(array, result._checked_epoch)  # which lives as long as the routine or its `__call__`
         return record(result)
 
     def bind(

@@ -38,7 +38,7 @@ class Resident:
     started: bool = False  # has ever held one
     readers: list[Event] = field(default_factory=list)
     version: int = 0  # rises with each write, except those of `writers` and, if it `is_shared`, of other libraries
-    writers: weakref.WeakSet[object] | None = None  # the routines that write the array
+    writers: weakref.WeakValueDictionary[int, object] | None = None  # stand for the routines that write the array
     is_shared: bool = False
     is_watched: bool = False  # a write changes the epoch, since routines have precomputed arrays that depend on it
 
@@ -201,10 +201,10 @@ class Arrays:
         self.lock.epoch += 1
 
     def add_writer(self, array: Resident, routine: object) -> None:
-        """Registers a routine that writes the array, as long as the routine lives."""
+        """Registers a routine that writes the array, as long as the object lives that stands for it."""
         if array.writers is None:
-            array.writers = weakref.WeakSet()
-        array.writers.add(routine)
+            array.writers = weakref.WeakValueDictionary()
+        array.writers[id(routine)] = routine
         array.version += 1  # the routine may have ended at the next check
         self.lock.epoch += 1
 

@@ -233,21 +233,16 @@ class DirectRoutine(Routine):
         written: Sequence[Resident],
     ) -> None:
         super().__init__(context, program, bound, written)
-        checked_epoch = self._checked_epoch
-
-        def end(_: object) -> None:
-            checked_epoch.value = NO_EPOCH  # a direct call would write arrays unnoticed, and memory that is free
-
-        routine_ref = weakref.ref(self, end)  # a strong reference would form a cycle
+        routine_ref = weakref.ref(self)  # a strong reference would form a cycle
 
         @public  # called by native code, thus the outermost frame of the framework
         def fallback(*args: Any, **symbols: Any) -> None:
-            routine = routine_ref()
+            routine, _memory = routine_ref(), bound  # direct calls use the memory as long as this function lives
             if routine is None:
                 raise CodeError(f"routine `{program.name}` is no more, only its `__call__`")
             Routine.__call__(routine, *args, **symbols)
 
-        self.__call__ = entry.vectorcall(context.lock.epoch_if_free, checked_epoch, program.syms, fallback)
+        self.__call__ = entry.vectorcall(context.lock.epoch_if_free, self._checked_epoch, program.syms, fallback)
 
 
 def routine(
