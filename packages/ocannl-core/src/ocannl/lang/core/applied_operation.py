@@ -10,9 +10,11 @@ from ocannl.infer.shape import Shape, finish, relate
 from ocannl.ir.affine import Affine
 from ocannl.ir.assign import Assign, Comp, Index
 from ocannl.ir.loops import row_major
+from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.core.block_scans import SlotScan
 from ocannl.lang.core.context_vars import note_constant
 from ocannl.lang.core.indirect_axes import slot_axes_by_label
 from ocannl.lang.core.operation import Operation, Rule
@@ -98,6 +100,12 @@ class _ApplicationSlots:
         tensor, like = self.tensor, (self.tensor, *self.operand_tensors)[slot]
         attributes = Role.RESULT, lambda: like.dims, lambda: kind or like.dtype
         return Slot(Hole(TNode(f"{tensor.label}.{name}", *attributes, where=tensor.node.where), slot), self.out)
+
+    def scan(self, target: Slot | NullSlot, accum: Op | None, value: Term, op: Op, along: int, reverse: bool) -> None:
+        if isinstance(target, Slot):
+            precision = target.hole.node.precision.arithmetic
+            scan = SlotScan(target.hole, accum, value.tree, op, along, reverse, precision, self.tensor.projections)
+            self.out.append(scan)
 
     def offset(self, slot: int) -> Term:
         (piece,) = self.tensor.projections.pieces

@@ -34,6 +34,11 @@ class Slots(Protocol):
         """A temporary node with the shape and type of the tensor at a slot; `kind` overrides the type."""
         ...
 
+    def scan(self, target: Slot | NullSlot, accum: Op | None, value: Term, op: Op, along: int, reverse: bool) -> None:
+        """Writes a prefix scan of a value along the axis of operand `along` to `target`, which is cleared without
+        `accum`."""
+        ...
+
     def offset(self, slot: int) -> Term:
         """The linear offset of the current cell of a tensor in memory order: slot 0 is the result, n operand n."""
         ...

@@ -20,6 +20,7 @@ from ocannl.ir.ops import ADD, BY_NAME, Op
 from ocannl.ir.precision import float64
 from ocannl.ir.projections import Projection, Projections, is_injective
 from ocannl.ir.value_symbols import value_symbols
+from ocannl.lang.core.block_scans import SlotScan
 from ocannl.lang.core.host_calls import HostResult, NodeUpdate, SlotHostCall
 from ocannl.lang.core.indirect_axes import SlotAxes, with_indirect_axes, with_used_loops
 from ocannl.lang.core.symbolic_terms import (
@@ -77,7 +78,7 @@ class SlotAssign:
     at: tuple[tuple[str, Tree], ...] | None = None
 
 
-SlotStatement = SlotAssign | SlotHostCall | NodeUpdate
+SlotStatement = SlotAssign | SlotHostCall | SlotScan | NodeUpdate
 
 
 class Slot(Term):

@@ -16,6 +16,7 @@ from typing import Any
 from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Call, Number
 from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.core.block_scans import SlotScan
 from ocannl.lang.core.host_calls import NodeUpdate, SlotHostCall
 from ocannl.lang.core.operation import Slots, current_slots
 from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, SlotStatement
@@ -155,7 +156,7 @@ def _require_all_gradients(declared: Declaration, arguments: Arguments, reads: d
 
 def _writes(statement: SlotStatement, target: Hole) -> bool:
     match statement:
-        case SlotAssign():
+        case SlotAssign() | SlotScan():
             return statement.target == target
         case SlotHostCall():
             return target.node in statement.outputs

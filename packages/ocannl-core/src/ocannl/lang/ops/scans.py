@@ -2,10 +2,11 @@
 
     y[i] = y[i - 1] op x[i]
 
-Each step doubles the range that a cell has accumulated: after the step of distance d, cells i - 2d + 1 to i. A scan of
-n cells takes ceil(log2 n) steps, each of them parallel over all cells. Gradients are scans in the opposite direction.
+Values are computed in blocks (`lang/core/block_scans.py`). Gradients are scans in the opposite direction, partly of
+first-order recurrences: each step doubles the range that a cell has accumulated: after the step of distance d, cells
+i - 2d + 1 to i. A recurrence of n cells takes ceil(log2 n) steps, each of them parallel over all cells.
 
-Source: Hillis, Steele 1986; for first-order recurrences Blelloch 1990.
+Source: Hillis, Steele 1986; Blelloch 1990.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from ocannl.infer.logic import einsum
 from ocannl.infer.spec import Spec
-from ocannl.ir.ops import ADD, MAX, MIN, MUL, Op, neutral_element
+from ocannl.ir.ops import ADD, MAX, MIN, MUL, Op
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.operation import Operation, ResultType, Slots
 from ocannl.lang.core.operators import REGISTRY
@@ -29,7 +30,7 @@ AXIS = 2  # the operand whose only axis is scanned
 PRECEDING, FOLLOWING = -1, 1
 
 Cells = tuple[Term, ...]
-Gradient = Callable[[Slots, int], Term]
+Gradient = Callable[[Slots, int], None]
 
 
 def _define_scan(name: str, op: Op, gradient: Gradient, doc: str, grad: str) -> Callable[..., Tensor]:
@@ -39,13 +40,13 @@ def _define_scan(name: str, op: Op, gradient: Gradient, doc: str, grad: str) -> 
         operand = axes.logic.spec.operands[0]
 
         def forward(s: Slots) -> None:
-            identity = neutral_element(op, _node(s.value).precision)
-            cells = (s.operands[0],)
-            (result,) = _scan(s, s.value, cells, (identity,), lambda a, b: (term(op.name, *a, *b),), PRECEDING, size())
-            s.result().write(None, True, result)
+            if size() > 1:
+                s.scan(s.result(), None, s.operands[0], op, AXIS, reverse=False)
+            else:
+                s.result().write(None, True, s.operands[0])
 
         def backward(s: Slots) -> None:
-            s.operand_gradient(1).write(ADD, False, gradient(s, size()))
+            gradient(s, size())
 
         def size() -> int:
             return positions.dims[0]
@@ -120,12 +121,18 @@ def _node(value: Term) -> Any:
 # --- gradients -------------------------------------------------------------------------------------------------------
 
 
-def _sum_gradient(s: Slots, n: int) -> Term:
-    (suffix_sum,) = _scan(s, s.gradient(), (s.gradient(),), (0.0,), lambda a, b: (a[0] + b[0],), FOLLOWING, n)
-    return suffix_sum
+def _sum_gradient(s: Slots, n: int) -> None:
+    if n < 2:
+        s.operand_gradient(1).write(ADD, False, s.gradient())
+    else:
+        s.scan(s.operand_gradient(1), ADD, s.gradient(), ADD, AXIS, reverse=True)
 
 
-def _product_gradient(s: Slots, n: int) -> Term:
+def _product_gradient(s: Slots, n: int) -> None:
+    s.operand_gradient(1).write(ADD, False, _product_terms(s, n))
+
+
+def _product_terms(s: Slots, n: int) -> Term:
     """For cell i, `prod(x[:i])` times the sum over k >= i of `g[k] * prod(x[i+1:k+1])`; exact for zeros in `x`."""
     if n < 2:
         return s.gradient()
@@ -133,7 +140,11 @@ def _product_gradient(s: Slots, n: int) -> Term:
     return _shifted(s.value, -1, 1.0) * suffix
 
 
-def _extreme_gradient(s: Slots, n: int) -> Term:
+def _extreme_gradient(s: Slots, n: int) -> None:
+    s.operand_gradient(1).write(ADD, False, _extreme_terms(s, n))
+
+
+def _extreme_terms(s: Slots, n: int) -> Term:
     """Splits the gradient of each prefix equally among the cells that attain its extreme."""
     if n < 2:
         return s.gradient()
