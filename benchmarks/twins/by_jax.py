@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,8 +16,14 @@ from twins.objectives import Training
 
 Array = jax.Array
 
-tanh, sigmoid, exp, relu = jnp.tanh, jax.nn.sigmoid, jnp.exp, jax.nn.relu
+tanh, sigmoid, exp, sqrt, relu = jnp.tanh, jax.nn.sigmoid, jnp.exp, jnp.sqrt, jax.nn.relu
 concatenate, broadcast, stop_gradient = jnp.concatenate, jnp.broadcast_to, lax.stop_gradient
+cumsum, argmax, argmin, transposed, softmax = jnp.cumsum, jnp.argmax, jnp.argmin, jnp.transpose, jax.nn.softmax
+logsumexp = partial(jax.nn.logsumexp, axis=-1)
+
+
+def topk(x: Array, k: int) -> Array:
+    return lax.top_k(x, k)[0]
 
 
 def linear(x: Array, w: Array, b: Array | None) -> Array:
@@ -60,6 +67,33 @@ def gru(x: Array, start: Array | None, w_x: Array, w_h: Array, b_x: Array, b_h: 
     return states.swapaxes(0, 1), last
 
 
+def lstm(x: Array, start: None, w_x: Array, w_h: Array, b: Array) -> tuple[Array, Array]:
+    """The states at all positions, and the last one."""
+    zeros = jnp.zeros((len(x), w_h.shape[1]), x.dtype)
+
+    def cell(carry: tuple[Array, Array], of_x: Array) -> tuple[tuple[Array, Array], Array]:
+        h, c = carry
+        i, f, g, o = jnp.split(of_x + h @ w_h.T, 4, 1)
+        c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+        h = sigmoid(o) * tanh(c)
+        return (h, c), h
+
+    (last, _), states = lax.scan(cell, (zeros, zeros), (x @ w_x.T + b).swapaxes(0, 1))
+    return states.swapaxes(0, 1), last
+
+
+def convolution(x: Array, w: Array, dilation: int, groups: int) -> Array:
+    """A kernel of 3x3 whose last axis is that of the output channels."""
+    return lax.conv_general_dilated(
+        x, w, (1, 1), [(dilation, dilation)] * 2, rhs_dilation=(dilation, dilation), feature_group_count=groups,
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    )  # fmt: skip
+
+
+def upsample(x: Array) -> Array:
+    return x.repeat(2, 1).repeat(2, 2)
+
+
 def conv(x: Array, w: Array, b: Array | None, stride: int, padding: int) -> Array:
     y = lax.conv_general_dilated(
         x, w, (stride, stride), [(padding, padding)] * 2, dimension_numbers=("NHWC", "HWIO", "NHWC")
@@ -92,6 +126,34 @@ def squared_error(x: Array, target: Array) -> Array:
 
 def binary_cross_entropy(logits: Array, target: Any) -> Array:
     return jnp.maximum(logits, 0) - logits * target + jnp.log1p(jnp.exp(-jnp.abs(logits)))
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+def call_of(f: Any, arrays: Mapping[str, Any], learned: Sequence[str]) -> Callable[[], Any]:
+    """Computes a function of arrays, or its gradients by the `learned` ones."""
+    placed = {name: jnp.asarray(array) for name, array in arrays.items()}
+
+    def values(learned: Mapping[str, Array], others: Mapping[str, Array]) -> Any:
+        return f(LIBRARY, **learned, **others)
+
+    function = jax.jit(jax.grad(values) if learned else values)
+    by = {name: placed[name] for name in learned}
+    others = {name: array for name, array in placed.items() if name not in learned}
+    return lambda: jax.block_until_ready(function(by, others))
+
+
+def model_of(f: Any, weights: Mapping[str, Any], inputs: Mapping[str, Any]) -> Callable[[], Any]:
+    """Computes a model for given weights."""
+    names = {str(number): path for number, path in enumerate(weights)}
+    arrays = {number: weights[path] for number, path in names.items()} | dict(inputs)
+
+    def of_all(lib: Any, **arrays: Array) -> Any:
+        by_path = {path: arrays[number] for number, path in names.items()}
+        return f(lib, by_path, **{name: arrays[name] for name in inputs})
+
+    return call_of(of_all, arrays, ())
 
 
 # --- training ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,8 +16,20 @@ from twins.objectives import Training
 Array = torch.Tensor
 Batch = Mapping[str, np.ndarray[Any, Any]]
 
-tanh, sigmoid, exp, relu, embedding = torch.tanh, torch.sigmoid, torch.exp, torch.relu, F.embedding
-concatenate = torch.cat
+tanh, sigmoid, exp, sqrt, relu, embedding = (
+    torch.tanh, torch.sigmoid, torch.exp, torch.sqrt, torch.relu, F.embedding
+)  # fmt: skip
+concatenate, cumsum, argmax, argmin = torch.cat, torch.cumsum, torch.argmax, torch.argmin
+logsumexp, softmax = partial(torch.logsumexp, dim=-1), partial(torch.softmax, dim=-1)
+
+
+def topk(x: Array, k: int) -> Array:
+    return x.topk(k)[0]
+
+
+def transposed(x: Array, order: tuple[int, ...]) -> Array:
+    """A copy."""
+    return x.permute(order).contiguous()
 
 
 def linear(x: Array, w: Array, b: Array | None) -> Array:
@@ -55,6 +67,23 @@ def gru(x: Array, start: Array | None, w_x: Array, w_h: Array, b_x: Array, b_h: 
     return states, last[0]
 
 
+def lstm(x: Array, start: None, w_x: Array, w_h: Array, b: Array) -> tuple[Array, Array]:
+    """The states at all positions, and the last one."""
+    h = x.new_zeros(1, len(x), w_h.shape[1])
+    states, last, _ = torch.lstm(x, (h, h), [w_x, w_h, b, torch.zeros_like(b)], True, 1, 0.0, True, False, True)
+    return states, last[0]
+
+
+def convolution(x: Array, w: Array, dilation: int, groups: int) -> Array:
+    """A kernel of 3x3 whose last axis is that of the output channels."""
+    x, w = x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1)
+    return F.conv2d(x, w, None, 1, dilation, dilation, groups).permute(0, 2, 3, 1)
+
+
+def upsample(x: Array) -> Array:
+    return F.interpolate(x.permute(0, 3, 1, 2), scale_factor=2).permute(0, 2, 3, 1)
+
+
 def conv(x: Array, w: Array, b: Array | None, stride: int, padding: int) -> Array:
     return F.conv2d(x.permute(0, 3, 1, 2), w, b, stride, padding).permute(0, 2, 3, 1)
 
@@ -79,6 +108,29 @@ def squared_error(x: Array, target: Array) -> Array:
 def binary_cross_entropy(logits: Array, target: Any) -> Array:
     target = target if isinstance(target, torch.Tensor) else torch.full_like(logits, target)
     return F.binary_cross_entropy_with_logits(logits, target, reduction="none")
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+def call_of(f: Any, arrays: Mapping[str, Any], learned: Sequence[str], compiled: bool) -> Callable[[], Any]:
+    """Computes a function of arrays, or its gradients by the `learned` ones."""
+    tensors = {name: torch.tensor(array, requires_grad=name in learned) for name, array in arrays.items()}
+    function = torch.compile(partial(f, LIBRARY), dynamic=False) if compiled else partial(f, LIBRARY)
+    if learned:
+        return lambda: torch.autograd.grad(function(**tensors), [tensors[name] for name in learned])
+
+    def values() -> Any:
+        with torch.no_grad():
+            return function(**tensors)
+
+    return values
+
+
+def model_of(f: Any, weights: Mapping[str, Any], inputs: Mapping[str, Any], compiled: bool) -> Callable[[], Any]:
+    """Computes a model for given weights."""
+    on_weights = {path: put(path, array) for path, array in weights.items()}
+    return call_of(lambda lib, **xs: f(lib, on_weights, **xs), inputs, (), compiled)
 
 
 # --- training ---------------------------------------------------------------------------------------------------------

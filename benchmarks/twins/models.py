@@ -62,10 +62,10 @@ def norm(lib: ModuleType, w: Weights, path: str, x: Array, eps: float) -> Array:
 def encoder(
     lib: ModuleType, w: Weights, path: str, x: Array, *, heads: int, causal: bool, approximate: bool, eps: float
 ) -> Array:
-    """Two layers of a pre-norm transformer, and a last norm."""
+    """As many layers of a pre-norm transformer as there are weights, and a last norm."""
     batch, length, width = x.shape
-    for name in ("layer", "layer_2"):
-        at = f"{path}.{name}"
+    count, at = 1, f"{path}.layer"
+    while f"{at}.norm.gain" in w:
         h = norm(lib, w, f"{at}.norm", x, eps)
         q, k, v = (
             lib.linear(h, w[f"{at}.attention.w_{part}"], w[f"{at}.attention.b_{part}"])
@@ -78,6 +78,7 @@ def encoder(
         h = norm(lib, w, f"{at}.norm_2", x, eps)
         hidden = lib.gelu(dense(lib, w, f"{at}.feed_forward.inner", h), approximate)
         x = x + dense(lib, w, f"{at}.feed_forward.outer", hidden)
+        count, at = count + 1, f"{path}.layer_{count + 1}"
     return norm(lib, w, f"{path}.norm", x, eps)
 
 
