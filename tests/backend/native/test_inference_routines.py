@@ -52,6 +52,25 @@ def test_weights_are_packed_once(model):
     model.check(24)
 
 
+def test_constants_that_may_change_do_not_let_every_call_compile(native):
+    values, x = (RNG.normal(size=size).astype("f4") for size in ((OUTPUTS, INPUTS), (24, INPUTS)))
+    with oc.Context(native.name) as context:
+        constant = oc.tensor(values, input_axes=1)
+        param = oc.param("param", output=[2 * OUTPUTS * INPUTS])  # raises the limit of memory
+        context[param] = np.zeros(param.dims, "f4")
+        function = oc.compile(lambda t: oc.relu(constant @ t) + param.sum(), ctx=context)
+        function(x)
+        (first,) = function._compiled.values()
+        assert first.routine.precomputed_bytes
+        view = context.share(constant)
+        function(x)
+        (second,) = function._compiled.values()
+        assert not second.routine.precomputed_bytes
+        np.asarray(view)[...] *= 2
+        np.testing.assert_allclose(function(x), np.maximum(x @ (2 * values).T, 0), rtol=1e-4, atol=1e-3)
+        assert list(function._compiled.values()) == [second]
+
+
 def test_memory_is_limited(model):
     for batch in range(24, 32):
         model.check(batch)

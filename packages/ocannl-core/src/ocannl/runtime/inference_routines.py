@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 
 from ocannl.base.config import PRECOMPUTE_WEIGHTS, overrides
 from ocannl.lang.core.graph import forward
 from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.record.code import Code
 from ocannl.runtime.context import Context, node_of
 from ocannl.runtime.routine import Routine
 
@@ -25,12 +25,20 @@ def compile_inference(
     size_bytes = sum(math.prod(node.dims, start=node.precision.nbytes) for node in weights)
     may_change = any(node in ctx.arrays and ctx.arrays[node].may_change for node in weights)
     packed_bytes = sum(routine.precomputed_bytes for routine in routines if routine is not None)
-    values: dict[str, object] = {"precompute_weights": not may_change and packed_bytes <= size_bytes}
-    is_free = PRECOMPUTE_WEIGHTS.get() is None
-    with overrides(values, "ctx.compile(...)") if is_free else nullcontext():
-        return ctx.compile(forward(*results), name=name)
+    code, keeps_arrays = forward(*results), not may_change and packed_bytes <= size_bytes
+    if PRECOMPUTE_WEIGHTS.get() is not None:
+        return ctx.compile(code, name=name)
+    routine = _compile(ctx, code, name, keeps_arrays)
+    if routine.repacks_weights:  # a constant may change
+        routine = _compile(ctx, code, name, keeps_arrays=False)
+    return routine
+
+
+def _compile(ctx: Context, code: Code, name: str | None, keeps_arrays: bool) -> Routine:
+    with overrides({"precompute_weights": keeps_arrays}, "ctx.compile(...)"):
+        return ctx.compile(code, name=name)
 
 
 def is_outdated(routine: Routine | None) -> bool:
-    """Whether the routine should be compiled again, since its weights may change between calls, as they did not."""
+    """Whether the routine keeps arrays that it computes in every call, so that one without them is faster."""
     return routine is not None and routine.repacks_weights and PRECOMPUTE_WEIGHTS.get() is None

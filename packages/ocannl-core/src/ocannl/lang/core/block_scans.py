@@ -5,8 +5,8 @@
     within[a, b] = x[B*a] op ... op x[B*a + b]        over all cells of the block; those after b are masked
     y[B*a + b]   = before[a - 1] op within[a, b]
 
-The cells of a block are the lanes of vectors, so a cell takes B operations on vectors of B cells, none of which waits
-for the preceding cell. The error of sums grows with the logarithm of the length.
+The cells of a block are the lanes of vectors, so a block takes B operations on vectors, none of which waits for the
+preceding cell. The error of sums grows with the logarithm of the length.
 
 Source: Blelloch 1990, section 1.2.
 """

@@ -2,9 +2,9 @@
 
     y[i] = y[i - 1] op x[i]
 
-Values are computed in blocks (`lang/core/block_scans.py`). Gradients are scans in the opposite direction, partly of
-first-order recurrences: each step doubles the range that a cell has accumulated: after the step of distance d, cells
-i - 2d + 1 to i. A recurrence of n cells takes ceil(log2 n) steps, each of them parallel over all cells.
+Values, and the gradient of sums, are computed in blocks (`lang/core/block_scans.py`). The gradients of products and
+extremes contain first-order recurrences. A step of a recurrence doubles the range that a cell has accumulated: after
+the step of distance d, cells i - 2d + 1 to i. So n cells take ceil(log2 n) steps, each of them parallel over all cells.
 
 Source: Hillis, Steele 1986; Blelloch 1990.
 """
