@@ -86,7 +86,6 @@ class _Compiled:
     operands: Sequence[Tensor]
     results: Sequence[Tensor]
     structure: Any
-    keeps_arrays: bool = False  # that depend on weights only
 
 
 @public_class()
@@ -114,7 +113,7 @@ class CompiledFunction:
         key = tuple((array.shape, array.dtype) for array in arrays)
         with self.ctx.lock:
             compiled = self._compiled.get(key)
-            if compiled is None or (compiled.keeps_arrays and is_outdated(compiled.routine)):
+            if compiled is None or is_outdated(compiled.routine):
                 compiled = self._compiled[key] = self._compile(arrays)
                 while len(self._compiled) > self.limit:
                     self._compiled.popitem(last=False)
@@ -143,7 +142,7 @@ class CompiledFunction:
             routines = [compiled.routine for compiled in self._compiled.values()]
             name = getattr(self._model, "label", None) or "model"
             routine = compile_inference(self.ctx, results, name, routines)
-        return _Compiled(routine, operands, results, structure, routine.precomputed_bytes > 0)
+        return _Compiled(routine, operands, results, structure)
 
     def _rows(self, arrays: Sequence[Array]) -> list[_Sizes]:
         """The rows of the operands. Raises: ShapeError for other sizes than those declared."""

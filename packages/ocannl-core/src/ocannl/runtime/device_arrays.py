@@ -200,11 +200,11 @@ class Arrays:
         array.is_shared = True
         self.lock.epoch += 1
 
-    def add_writer(self, array: Resident, routine: object) -> None:
-        """Registers a routine that writes the array, as long as the object lives that stands for it."""
+    def add_writer(self, array: Resident, token: object) -> None:
+        """Registers a routine that writes the array, as long as its token lives."""
         if array.writers is None:
             array.writers = weakref.WeakValueDictionary()
-        array.writers[id(routine)] = routine
+        array.writers[id(token)] = token
         array.version += 1  # the routine may have ended at the next check
         self.lock.epoch += 1
 

@@ -102,7 +102,9 @@ class _ApplicationSlots:
         return Slot(Hole(TNode(f"{tensor.label}.{name}", *attributes, where=tensor.node.where), slot), self.out)
 
     def scan(self, target: Slot | NullSlot, accum: Op | None, value: Term, op: Op, along: int, reverse: bool) -> None:
-        if isinstance(target, Slot):
+        if self.operand_tensors[along - 1].dims[0] < 2:
+            target.write(accum, accum is None, value)
+        elif isinstance(target, Slot):
             precision = target.hole.node.precision.arithmetic
             scan = SlotScan(target.hole, accum, value.tree, op, along, reverse, precision, self.tensor.projections)
             self.out.append(scan)

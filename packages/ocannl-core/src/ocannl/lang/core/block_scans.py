@@ -82,21 +82,20 @@ class _Elaboration:
         if not outer:
             return within
         (block,) = outer
-        count = block.extent
-        total = self._totals(source, count)
-        inner, index = self._syms(count)
-        before = self._stored(inner, index, count, self._prefixes(total, inner))
+        before = self._preceding(self._totals(source, block, cell), block.extent)
         return Call(self.scan.op, (before(Affine.of(block) + (1 if self.scan.is_reversed else -1)), within))
 
-    def _totals(self, source: At, count: int) -> At:
+    def _totals(self, source: At, block: Sym, cell: Sym) -> At:
         """Stores the results of all blocks."""
-        block, cell = Sym(f"{self.position.name}_block", 0, count - 1), Sym(self.position.name, 0, BLOCK - 1)
         value = source(Affine.sum([(BLOCK, block), (1, cell)]))
-        node, indices = self._node("total", count), self._indices(Affine.of(block))
+        node, indices = self._node("total", block.extent), self._indices(Affine.of(block))
         self._add(node, self.scan.op, Piece((*self.loops, block, cell), indices, value))
         return lambda at: self._read(node, self._indices(at))
 
-    def _stored(self, blocks: tuple[Sym, ...], index: Affine, count: int, value: Value) -> At:
+    def _preceding(self, total: At, count: int) -> At:
+        """Stores the scan of the results of so many blocks."""
+        blocks, index = self._syms(count)
+        value = self._prefixes(total, blocks)
         node, indices = self._node("before", count), self._indices(index)
         self._add(node, None, Piece((*self.loops, *blocks), indices, value, bounds_condition(index, count)))
         return lambda at: self._read(node, self._indices(at))

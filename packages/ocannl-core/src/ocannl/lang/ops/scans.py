@@ -29,7 +29,6 @@ from ocannl.lang.ops.index_tensors import indices
 AXIS = 2  # the operand whose only axis is scanned
 PRECEDING, FOLLOWING = -1, 1
 
-Cells = tuple[Term, ...]
 Gradient = Callable[[Slots, int], None]
 
 
@@ -40,16 +39,10 @@ def _define_scan(name: str, op: Op, gradient: Gradient, doc: str, grad: str) -> 
         operand = axes.logic.spec.operands[0]
 
         def forward(s: Slots) -> None:
-            if size() > 1:
-                s.scan(s.result(), None, s.operands[0], op, AXIS, reverse=False)
-            else:
-                s.result().write(None, True, s.operands[0])
+            s.scan(s.result(), None, s.operands[0], op, AXIS, reverse=False)
 
         def backward(s: Slots) -> None:
-            gradient(s, size())
-
-        def size() -> int:
-            return positions.dims[0]
+            gradient(s, positions.dims[0])
 
         logic = einsum(Spec((operand, axis_spec(axis)), operand))
         result_type = ResultType(weak_operands=frozenset({AXIS - 1}))
@@ -69,41 +62,28 @@ def _define_scan(name: str, op: Op, gradient: Gradient, doc: str, grad: str) -> 
     return REGISTRY[name]
 
 
-# --- steps -----------------------------------------------------------------------------------------------------------
-
-
-def _scan(
-    s: Slots, like: Term, cells: Cells, outside: tuple[float, ...], combine: Callable[[Cells, Cells], Cells],
-    direction: int, n: int,
-) -> Cells:  # fmt: skip
-    """Combines each cell with all cells that precede or follow it, in the precision of `like`.
-
-    `outside` are the values beyond the ends of the axis: the neutral element of `combine`.
-    """
-    distance = 1
-    while distance < n:
-        cells = tuple(_materialize(s, like, cell) for cell in cells)
-        cells = combine(cells, tuple(_shifted(c, direction * distance, o) for c, o in zip(cells, outside, strict=True)))
-        distance *= 2
-    return cells
+# --- recurrences -----------------------------------------------------------------------------------------------------
 
 
 def _recurrence(
     s: Slots, carried: Term, added: Term, carry: Callable[[Term, Term], Term], direction: int, n: int
 ) -> Term:
     """The first-order recurrence `y[i] = added[i] + carry(carried[i], y[i + direction])`."""
+    distance = 1
+    while distance < n:
+        carried, added = _materialize(s, carried), _materialize(s, added)
+        offset = direction * distance
+        far_carried, far_added = _shifted(carried, offset, 1.0), _shifted(added, offset, 0.0)
+        carried, added = carry(carried, far_carried), added + carry(carried, far_added)
+        distance *= 2
+    return added
 
-    def combine(near: Cells, far: Cells) -> Cells:
-        return carry(near[0], far[0]), near[1] + carry(near[0], far[1])
 
-    return _scan(s, s.gradient(), (carried, added), (1.0, 0.0), combine, direction, n)[1]
-
-
-def _materialize(s: Slots, like: Term, value: Term) -> Term:
-    """Stores a term in a local node, so that it can be read at shifted positions."""
+def _materialize(s: Slots, value: Term) -> Term:
+    """Stores a term in a local node of the type of the gradient, so that it can be read at shifted positions."""
     if isinstance(value.tree, Hole):
         return value
-    local = s.local("met", 0, _node(like).precision.arithmetic)
+    local = s.local("met", 0, _node(s.gradient()).precision.arithmetic)
     local.write(None, True, value)
     return local
 
@@ -122,10 +102,7 @@ def _node(value: Term) -> Any:
 
 
 def _sum_gradient(s: Slots, n: int) -> None:
-    if n < 2:
-        s.operand_gradient(1).write(ADD, False, s.gradient())
-    else:
-        s.scan(s.operand_gradient(1), ADD, s.gradient(), ADD, AXIS, reverse=True)
+    s.scan(s.operand_gradient(1), ADD, s.gradient(), ADD, AXIS, reverse=True)
 
 
 def _product_gradient(s: Slots, n: int) -> None:
