@@ -136,6 +136,7 @@ def test_the_kit_accepts_the_transport_and_no_other(count: int, arguments: list[
             "raising",
             "ArithmeticError: a defect\nocannl: rank 1 of 3 has failed with ArithmeticError; all processes end",
         ),
+        ("interrupted", "KeyboardInterrupt\nocannl: rank 1 of 3 has failed with KeyboardInterrupt; all processes end"),
         ("ending", "ProcessEnded: rank 1 of 3 has ended, but rank "),
         ("differing", "ProgramMismatch: the compiled code differs between rank 0 and rank 1, first in line "),
     ],

@@ -31,6 +31,14 @@ class StampedMessages:
         sys.__stderr__.flush()
 
 
+class InterruptedMessages(StampedMessages):
+    """Standard error, of which each text is interrupted."""
+
+    def write(self, text: str) -> int:
+        signal.raise_signal(signal.SIGINT)
+        return super().write(text)
+
+
 def stamp() -> None:
     while True:
         own.touch()
@@ -65,6 +73,9 @@ match sys.argv[1]:
         os._exit(3)
     case "raising" if world.rank == 1:
         raise ArithmeticError("a defect")
+    case "interrupted" if world.rank == 1:
+        sys.stderr = InterruptedMessages()
+        raise KeyboardInterrupt
     case "ending" if world.rank == 1:
         sys.exit(3)
     case "differing":

@@ -10,12 +10,13 @@ import atexit
 import difflib
 import hashlib
 import os
+import signal
 import sys
 import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -42,6 +43,7 @@ _POLLS = 10  # before the first look at the clock
 _SPIN_SECONDS = 50e-6  # a wait of a process that has a core to itself
 _YIELD_SECONDS = 1e-3
 _SLEEP_SECONDS = 100e-6
+_INTERRUPTS = 3  # that may arrive before further ones are ignored
 
 
 class Completion(Protocol):
@@ -243,6 +245,9 @@ class World:
     def _fail_by_exception(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
+        for _ in range(_INTERRUPTS):  # the launcher repeats a Ctrl-C that the terminal has sent to all processes
+            with suppress(KeyboardInterrupt, ValueError):  # ValueError: the caller is not the main thread
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
         traceback.print_exception(kind, error, trace)
         self._fail(f"rank {self.rank} of {self.size} has failed with {kind.__name__}")
 
