@@ -34,6 +34,7 @@ from ocannl.lang.ops.primitives import PRIMITIVES
 from ocannl.lang.ops.random_streams import RandomBits, draw, sized_like
 from ocannl.lang.ops.sampling import randint
 from ocannl.lang.ops.scans import cumsum
+from ocannl.lang.ops.shuffles import shuffled_range
 
 MAX_RATE = 1e6
 """Of a Poisson distribution: the table of its probabilities has about 24 times the root of the rate entries."""
@@ -187,7 +188,7 @@ def permutation(n: int, *, key: str | None = None, counter: object = None) -> Te
     """The integers from 0 to n - 1 in random order, as int32: a new order at each call, or that of `counter`.
     `x.take(oc.permutation(n))` shuffles the rows of `x`.
 
-    NumPy exchanges them at random positions, with four words of the stream as the seed. Each order has the same
+    The order is that of a generator of NumPy, with four words of the stream as the seed. Each order has the same
     probability. Orders are equal on all backends, but may change with the version of NumPy.
 
     Shapes: `=> n`.
@@ -207,12 +208,7 @@ def permutation(n: int, *, key: str | None = None, counter: object = None) -> Te
 
 
 def _shuffled(n: int, seed: np.ndarray[Any, Any]) -> DeferredArray:
-    """The numbers below `n` in random order. `choice` is the fastest of NumPy's functions for it."""
-
-    def write(order: np.ndarray[Any, Any]) -> None:
-        order[...] = np.random.Generator(np.random.SFC64(seed)).choice(n, n, replace=False)
-
-    return DeferredArray((n,), np.dtype(np.int32), write)
+    return DeferredArray((n,), np.dtype(np.int32), partial(shuffled_range, n, seed))
 
 
 @composite
