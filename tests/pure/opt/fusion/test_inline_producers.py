@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ocannl.ir.affine import Affine, Sym
@@ -257,3 +259,39 @@ def test_what_comes_to_read_what_it_writes_stays() -> None:
     assert statements == [
         "a[i] = 0", "a[i_2] += v[i_2, i_3]", "a[i_5] = w[i_5] - a[i_5]", "y[i_6] = -a[i_6]",
     ]  # fmt: skip
+
+
+def merged(x: TNode, i: Sym, j: Sym) -> Assign:
+    """Products, along the axis `8*i+j`."""
+    product = op("mul", Read(x, at(i)), Read(node("v", 8), at(j)))
+    return Assign(node("t", 32), None, True, (Piece((i, j), at(Affine.of(i) * 8 + j), product),))
+
+
+def test_the_loops_of_readers_are_split_along_merged_axes() -> None:
+    x, (i, j), (n,) = node("x", 4), loops(4, 8), loops(32)
+    products = merged(x, i, j)
+    t, w, z = products.lhs, node("w", 32), node("z", 32)
+
+    def remaining(*readers: Comp) -> list[str]:
+        return [re.sub(r"_\d", "", line) for line in left(products, *readers)]
+
+    total = put(node("y"), (n,), Read(t, at(n)), ADD, to=0)
+    assert remaining(total) == ["y = 0", "y += x[i] * v[j]"]
+    scaled = put(z, (n,), op("mul", Read(t, at(n)), Read(w, at(n))))
+    assert remaining(scaled) == ["z[8*i+j] = x[i] * v[j] * w[8*i+j]"]
+    place = at(Affine.of(i) * 8 + j)
+    assert remaining(Assign(z, None, True, (Piece((i, j), place, Read(t, place)),)), total) == [
+        "z[8*i+j] = x[i] * v[j]", "y = 0", "y += x[i] * v[j]",
+    ]  # fmt: skip
+
+
+def test_arrays_of_merged_axes_that_are_read_in_another_way_remain() -> None:
+    x, (i, j), (n, m) = node("x", 4), loops(4, 8), loops(32, 32)
+    products = merged(x, i, j)
+    t = products.lhs
+    total = put(node("y"), (n,), Read(t, at(n)), ADD, to=0)
+    backwards = put(node("z", 32), (n,), Read(t, at(Affine.of(31) - n)))
+    often = put(node("z", 32, 32), (n, m), Read(t, at(m)))
+    reshaped = Assign(node("z", 8, 4), None, True, (Piece((j, i), at(j, i), Read(t, at(Affine.of(j) * 4 + i))),))
+    for reader in (backwards, often, reshaped):
+        assert left(products, total, reader)[0].startswith("t[")

@@ -8,7 +8,8 @@ from dataclasses import replace
 from math import prod
 
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.loops import Buf, Cast, Expr, Load, MemorySpace, Proc, Ref, Store, Update, When
+from ocannl.ir.loops import Buf, Cast, Expr, Load, MemorySpace, Proc, Ref, Stmt, Store, Update, When
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
@@ -16,6 +17,7 @@ from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.nests import (
     AccessTable,
     PerfectNest,
+    bound_names,
     covering_loops,
     loads,
     nest_of,
@@ -24,6 +26,7 @@ from ocannl.opt.analysis.nests import (
     with_leaf,
 )
 from ocannl.opt.analysis.substitution import map_expr, substitute
+from ocannl.opt.fusion.split_reader_loops import digits_of, has_merged_axes, merges_equally, split_loops
 from ocannl.opt.simplify.simplify import simplify_expr
 
 
@@ -44,10 +47,11 @@ def inline_producers(proc: Proc, has_cse: bool) -> Proc:
     copy). Several readers recompute only cheap values, a single reader any. Reductions are never inlined, nor are casts
     of their results to a narrower type: the producer rounds, and only the narrow array is stored. For the same reason,
     a value is not inlined into a cast to a wider type that reductions read more often than it has cells.
+    Loops of readers are split where several loops of the producer run over an axis; see `split_loops`.
     With `has_cse`, `eliminate_common_subexpressions` runs later, so that equal uses within one reader count once.
     The pass is a single traversal: values inlined into a producer are inlined further with it.
     """
-    table = AccessTable(proc.body)
+    table, names = AccessTable(proc.body), Namer(bound_names(proc))
     nests = [nest_of(stmt) for stmt in proc.body]
     inlinable: dict[Buf, PerfectNest] = {}
     body = list(proc.body)
@@ -60,9 +64,33 @@ def inline_producers(proc: Proc, has_cse: bool) -> Proc:
             body[position] = with_leaf(body[position], leaf)
             nest = replace(nest, leaf=leaf)
         inlinable.pop(nest.leaf.ref.buf, None)
+        if has_merged_axes(nest):
+            _split_readers(nest, position, table, body, nests, names, has_cse)
         if _can_inline(nest, position, table, nests, has_cse):
             inlinable[nest.leaf.ref.buf] = nest
     return proc if same_objects(body, proc.body) else replace(proc, body=tuple(body))
+
+
+def _split_readers(
+    nest: PerfectNest,
+    at: int,
+    table: AccessTable,
+    body: list[Stmt],
+    nests: list[PerfectNest | None],
+    names: Namer,
+    has_cse: bool,
+) -> None:
+    """Splits the loops of the readers over merged axes, if the value can be inlined then."""
+    changed, split = list(nests), dict[int, Stmt]()
+    for r in table.readers.get(nest.leaf.ref.buf, ()):
+        reader = split_loops(nest.leaf.ref, body[r], names)
+        if reader is None:
+            return
+        split[r], changed[r] = reader, nest_of(reader)
+    if _can_inline(nest, at, table, changed, has_cse):
+        nests[:] = changed
+        for r, reader in split.items():
+            body[r] = reader
 
 
 def _inline_reads(value: Expr, inlinable: Mapping[Buf, PerfectNest]) -> Expr:
@@ -77,8 +105,14 @@ def _inline_reads(value: Expr, inlinable: Mapping[Buf, PerfectNest]) -> Expr:
 
 def match_indices(written: Ref, read: Ref) -> dict[Sym, Affine]:
     """Values of the loop symbols around a write for which it writes the cell that is read."""
-    pairs = zip(written.indices, read.indices, strict=True)
-    return {write_index.terms[0][1]: read_index for write_index, read_index in pairs if write_index.terms}
+    values: dict[Sym, Affine] = {}
+    for index, at in zip(written.indices, read.indices, strict=True):
+        if len(index.terms) == 1:
+            values[index.terms[0][1]] = at
+        elif index.terms:  # of merged loops, which the reader merges too
+            pairs = zip(digits_of(index), digits_of(at), strict=True)
+            values.update((loop, Affine.of(sym)) for (_, loop), (_, sym) in pairs)
+    return values
 
 
 def _can_inline(
@@ -94,11 +128,14 @@ def _can_inline(
         return False
     if any(ref.buf is buf for ref in loads(leaf.value)):  # possibly by an inlined value
         return False
-    if not nest.cond.is_true or unit_covering_loops(leaf.ref, nest.loops) != {loop.sym for loop in nest.loops}:
+    is_unit = unit_covering_loops(leaf.ref, nest.loops) == {loop.sym for loop in nest.loops}
+    if not nest.cond.is_true or not (is_unit or has_merged_axes(nest)):
         return False
     readers = readers[bisect_left(readers, at) : bisect_right(readers, following)]  # later readers see a later write
     consumers = [reader for reader in (nests[r] for r in readers) if reader is not None]
     if not readers or len(consumers) < len(readers):
+        return False
+    if not all(merges_equally(leaf.ref, ref) for r in consumers for ref in loads(r.leaf.value) if ref.buf is buf):
         return False
     if cost(leaf.value).work and any(_is_widening_for_reductions(reader, table, nests) for reader in consumers):
         return False
