@@ -5,7 +5,7 @@ Uniform subexpressions are computed as scalars and broadcast where they are comb
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ocannl.codegen import Document
 from ocannl.codegen.uniformity import Varying
@@ -16,6 +16,7 @@ from ocannl.ir.precision import Precision, int64
 from ocannl_backend_llvm.arithmetic import apply
 from ocannl_backend_llvm.builder import MANGLED_TYPES, Builder
 from ocannl_backend_llvm.convert import convert
+from ocannl_backend_llvm.interleaved_stores import interleave, split_at_runs
 from ocannl_backend_llvm.scalar import ScalarCode
 from ocannl_backend_llvm.types import LLVM_TYPES
 
@@ -95,8 +96,11 @@ class VectorCode(ScalarCode):
         scalar.indices.bind(loop.sym, first)  # scalar addresses and indices refer to the first lane
 
     def block(self, body: Body) -> None:
-        for stmt in body:
-            self.statement(stmt)
+        for part in split_at_runs(body, self.sym):
+            if isinstance(part, tuple):
+                self.store_interleaved(part)
+            else:
+                self.statement(part)
 
     def statement(self, stmt: object) -> None:
         match stmt:
@@ -165,6 +169,16 @@ class VectorCode(ScalarCode):
         b.line(
             f"call void @{full}({vector_type} {b.operand(type_, value)}, {pointers}, i32 {align}, {self._full_mask()})"
         )
+
+    def store_interleaved(self, run: Sequence[Store]) -> None:
+        """Stores to the cells of consecutive iterations, which are adjacent in all."""
+        ref, width = run[0].ref, self.width
+        type_, align = LLVM_TYPES[ref.buf.precision], ref.buf.precision.nbytes
+        values = [self.builder.operand(type_, self.value(stmt.value)) for stmt in run]
+        first = self.scalar.address(ref)
+        for n, vector in enumerate(interleave(self.builder, type_, width, values)):
+            at = self._offset_address(type_, first, n * width)
+            self.b.line(f"store {self.builder.type(type_)} {vector}, ptr {at}, align {align}")
 
     def _masked_intrinsic(self, name: str, element_type: str, result: str) -> tuple[str, str]:
         """The vector type and the masked gather or scatter intrinsic."""
