@@ -2,8 +2,8 @@
 
     python benchmarks/operations.py [names] [--gradient] [--threads 1] [--size 4096] [--type float32] [--backend llvm]
 
-They run in turns, and the best of several rounds counts; the ratio is that to the faster peer. Names select the rows
-whose first word they are. The process is bound to as many cores as there are threads, which limits JAX. With one
+They run in turns, each twice, and the best second run counts; the ratio is that to the faster peer. Names select the
+rows whose first word they are. The process is bound to as many cores as there are threads, which limits JAX. With one
 thread, processor time counts, which other programs disturb less.
 """
 
@@ -229,6 +229,7 @@ def theirs(row: Row, arrays: Sequence[np.ndarray], arguments: argparse.Namespace
 
 
 def seconds(call: Callable[[], object], clock: Callable[[], float]) -> float:
+    call()  # the other libraries' arrays leave the cache, and their waiting threads fall asleep
     start = clock()
     call()
     return clock() - start

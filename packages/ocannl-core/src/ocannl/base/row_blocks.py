@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from threading import Lock, Thread
 
-BLOCK_CELLS, PARALLEL_BLOCK_CELLS = 1 << 18, 1 << 20
+BLOCK_CELLS, PARALLEL_BLOCK_CELLS = 1 << 18, 1 << 19
 
 host_threads: ContextVar[int] = ContextVar("host_threads", default=1)
 """The number of threads of the host call that is being executed."""
