@@ -7,7 +7,7 @@ from dataclasses import replace
 from ocannl.ir.affine import Affine, Cond, Sym
 from ocannl.ir.loops import IndexValue, Proc, Ref, Stmt, Update, is_full, loop
 from ocannl.ir.name_mangling import Namer
-from ocannl.ir.projections import is_injective
+from ocannl.ir.projections import is_injective, is_surjective
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.conditions import simplify_condition
 from ocannl.opt.analysis.constant_folding import is_representable
@@ -30,7 +30,8 @@ def scatter_to_gather(proc: Proc) -> Proc:
                                                            x[x_2] += g[o] * w[-2*o+x_2]
 
     Gradients of convolution inputs and of pooling with overlapping windows are scatters. The eliminated symbol is that
-    with the largest extent among those with coefficient 1 or -1.
+    with the largest extent among those with coefficient 1 or -1. An axis whose cells have a single value of the symbols
+    each, such as that of the channels in groups, keeps their loops: the terms of a cell need no guard then.
     """
     names = Namer(bound_names(proc))
     body = tuple([_invert_scatter(stmt, names) for stmt in proc.body])
@@ -49,7 +50,7 @@ def _invert_scatter(stmt: Stmt, names: Namer) -> Stmt:
     if any(sym.extent == 0 for sym in syms) or is_injective(leaf.ref.indices, tuple(dict.fromkeys(named))):
         return stmt
     for axis, index in enumerate(leaf.ref.indices):
-        if len(index.terms) > 1 and all(sym in syms for sym in index.syms):
+        if len(index.terms) > 1 and all(sym in syms for sym in index.syms) and not _is_bijective(nest, axis):
             if any(named.count(sym) > 1 for sym in index.syms):
                 return stmt
             inverted = _invert_axis(nest, axis, names)
@@ -58,6 +59,13 @@ def _invert_scatter(stmt: Stmt, names: Namer) -> Stmt:
             nest = inverted
     (result,) = wrap_in_loops(nest.loops, nest.cond, (nest.leaf,))
     return result
+
+
+def _is_bijective(nest: PerfectNest, axis: int) -> bool:
+    """Whether the loops of an index visit each place along the axis once."""
+    ref = nest.leaf.ref
+    index, size = ref.indices[axis], ref.buf.shape[axis]
+    return is_injective([index], index.syms) and is_surjective([index], index.syms, [size])
 
 
 def _invert_axis(nest: PerfectNest, axis: int, names: Namer) -> PerfectNest | None:
