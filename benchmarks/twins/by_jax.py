@@ -132,13 +132,13 @@ def binary_cross_entropy(logits: Array, target: Any) -> Array:
 
 
 def call_of(f: Any, arrays: Mapping[str, Any], learned: Sequence[str]) -> Callable[[], Any]:
-    """Computes a function of arrays, or its gradients by the `learned` ones."""
+    """Computes a function of arrays; if there are `learned` ones, its gradients by them as well, as others do."""
     placed = {name: jnp.asarray(array) for name, array in arrays.items()}
 
     def values(learned: Mapping[str, Array], others: Mapping[str, Array]) -> Any:
         return f(LIBRARY, **learned, **others)
 
-    function = jax.jit(jax.grad(values) if learned else values)
+    function = jax.jit(jax.value_and_grad(values) if learned else values)
     by = {name: placed[name] for name in learned}
     others = {name: array for name, array in placed.items() if name not in learned}
     return lambda: jax.block_until_ready(function(by, others))
