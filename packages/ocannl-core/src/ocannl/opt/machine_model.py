@@ -110,8 +110,8 @@ STRIP_SIZES = (2, 4, 8, 16, 32, 64)  # candidate numbers of tiles per strip
 MIN_LOOP_ORDER_SAVING = 0.05  # savings of a loop order, relative to the arithmetic cycles
 MAX_LOOP_ORDER_COST_RATIO = 0.9  # memory traffic of a loop order, relative to the default order
 MAX_LAYOUT_COST_RATIO = 0.97  # cycles with a new layout, relative to the cycles before
-MIN_TERMS_PER_PADDED_CELL = 128  # reads per cell of an operand with a border that is copied, so that no read is guarded
-MIN_UNGUARDED_TRIPS = 4  # of a loop whose iterations have equal guards, so that it may be a loop of a tile
+MIN_TERMS_PER_PADDED_CELL = 32  # reads per cell of an operand with a border that is copied, so that no read is guarded
+MIN_GUARDS_PER_PADDED_CELL = 0.5  # that tiles evaluate without the copy; more cost more than copying the cell
 MIN_TERMS_PER_COPIED_CELL = 4  # reads per cell of a temporary for which a copy in another layout is considered
 
 # --- autotuning ------------------------------------------------------------------------------------------------------

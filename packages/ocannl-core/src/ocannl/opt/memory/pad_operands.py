@@ -26,8 +26,8 @@ from ocannl.ir.loops import (
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.walk import Node, rewrite, walk
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
-from ocannl.opt.analysis.nests import bound_names, wrap_in_loops
+from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, group_of
+from ocannl.opt.analysis.nests import bound_names, loads, wrap_in_loops
 
 
 def pad_operands(proc: Proc, min_terms: int = machine.MIN_TERMS_PER_PADDED_CELL) -> Proc:
@@ -44,8 +44,8 @@ def pad_operands(proc: Proc, min_terms: int = machine.MIN_TERMS_PER_PADDED_CELL)
                                                                      for k in 0..4:
                                                                        y[i] += x_2[i+k] * w[k]
 
-    The tiles of the reduction need no guards, and may be vectorized along every loop. Reductions that have tiles with
-    equal guards in all cells, as over a batch, are not changed.
+    The tiles of the reduction need no guards, and may be vectorized along every loop. An operand is copied if many
+    terms read a cell; more are needed where one guard serves a large tile, such as one along a batch and channels.
     """
     names = Namer(bound_names(proc))
     body: list[Stmt] = []
@@ -107,18 +107,20 @@ def _padded_operands(group: FusionGroup, min_terms: int, names: Namer) -> dict[W
             match node:
                 case When(cond, Load(ref), Const()) if ref.indices and not cond.eq0 and syms.issuperset(ref.syms):
                     shape = tuple([high - low + 1 for low, high in map(Affine.range, ref.indices)])
-                    is_read_often = terms >= min_terms * prod(shape) > 0
+                    min_guarded = machine.MIN_GUARDS_PER_PADDED_CELL * _cells_per_guard(group, reduction, cond)
+                    is_read_often = terms >= max(min_terms, min_guarded) * prod(shape) > 0
                     is_replaceable = _are_bounds(cond, ref) and alias_class(ref.buf) not in written
-                    if is_read_often and is_replaceable and not _has_unguarded_tiles(group, cond):
+                    if is_read_often and is_replaceable:
                         operands[node] = _PaddedOperand.of(ref, shape, reduction.update.origin, names)
     return operands
 
 
-def _has_unguarded_tiles(group: FusionGroup, cond: Cond) -> bool:
-    """Whether a tile can lie along two loops that the guards do not depend on, such as those over the batch and the
-    channels of a convolution: the guards of its cells are then equal."""
-    loops = [sym for sym in group.syms if sym.extent >= machine.MIN_UNGUARDED_TRIPS and sym not in cond.syms]
-    return len(loops) > 1
+def _cells_per_guard(group: FusionGroup, reduction: Reduction, cond: Cond) -> int:
+    """Returns the cells of a tile along loops that the guards do not depend on; they need a single guard. No tile lies
+    along a loop that all operands depend on, such as that over the groups of a convolution."""
+    operands = [ref.syms for ref in loads(reduction.update.value)]
+    tiled = [sym for sym in group.syms if sym not in cond.syms and not all(sym in syms for syms in operands)]
+    return min(prod([sym.extent for sym in tiled]), machine.MAX_TILE_AREA * machine.ELEMENTS_PER_LINE)
 
 
 def _are_bounds(cond: Cond, ref: Ref) -> bool:
