@@ -39,6 +39,7 @@ LINE_FILL_LOADS = 2  # loads that could execute while a line is filled from L2
 LLC_LINE_CYCLES = 3.0  # per line from the shared cache, in estimates of loop orders
 DRAM_LINE_CYCLES = 8.0  # per line from memory, in estimates of loop orders
 SHORT_RUN_CYCLES = 16.0  # additional cycles per line from memory if the next tile does not continue the run
+MAX_SHORT_RUN_LINES = 4  # lines of a run that hardware prefetchers do not recognize as a stream
 MAX_STREAMED_WORK = 24  # operations per cell of a loop whose stores bypass the caches
 MIN_PRECOMPUTED_WORK = 8  # operations of an index that is worth a loop of its own
 MIN_INDICES_PER_BLOCK, MAX_INDICES_PER_BLOCK = 64, 2048  # that are computed before their uses

@@ -393,6 +393,16 @@ def test_large_arrays_are_updated_along_their_rows() -> None:
     assert list(chosen(replace(group, epilogue=(added,)), AVX512).trip_counts)[-1] is j
 
 
+def test_short_runs_of_large_operands_are_read_one_after_the_other() -> None:
+    """Sums within blocks of 16 cells, which follow one another in a row; rows are pages apart."""
+    block, i, j, k = sym("block", 256), sym("i", 4096), sym("j", 16), sym("k", 16)
+    x, y = buf("x", 4096, 256, 16), out("y", 4096, 256, 16)
+    term = When(Cond((Affine.of(j) - Affine.of(k),)), load(x, i, block, k), num(0))
+    reduction, total = reduce_over((k,), term, num(0))
+    group = group_over((block, i, j), Store(ref(y, i, block, j), total), reductions=(reduction,))
+    assert list(chosen(group, AVX512).trip_counts)[:2] == [i, block]
+
+
 def test_transposes_write_contiguous_lines() -> None:
     group, (_, _, j, _) = turned(8, 32, 64, 16)
     plan = chosen(group, AVX512)

@@ -14,7 +14,7 @@ from ocannl.ir.loops import Ref, Update
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
-from ocannl.opt.schedule.plan.access_cost import copy_cycles, line_cycles, tile_runs
+from ocannl.opt.schedule.plan.access_cost import Runs, copy_cycles, line_cycles, tile_runs
 from ocannl.opt.schedule.plan.packing import can_block, packable_operands, panel_loops, with_cache_blocks
 from ocannl.opt.schedule.plan.register_tiles import TilePlan, load_imbalance
 
@@ -145,7 +145,7 @@ def _waiting_cycles(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> float:
     llc_bytes = _cache_fill_bytes(operands, order, operand_cache_bytes)
     dram_bytes = _cache_fill_bytes(operands, order, cpu.streaming_threshold_bytes)
     cost = machine.LLC_LINE_CYCLES * llc_bytes + machine.DRAM_LINE_CYCLES * dram_bytes
-    cost += machine.SHORT_RUN_CYCLES * _short_run_bytes(group, order, cpu)
+    cost += machine.SHORT_RUN_CYCLES * _short_run_bytes(group, plan, order, cpu)
     return cost / cpu.line_bytes + sum(
         _access_cycles(ref, plan, order, cpu) for ref in dict.fromkeys(loads(group.reductions[0].update.value))
     )
@@ -179,20 +179,26 @@ def _access_cycles(ref: Ref, plan: TilePlan, order: LoopOrder, cpu: Cpu) -> floa
     return line_cycles(ref, plan, cpu) * visits
 
 
-def _short_run_bytes(group: FusionGroup, order: LoopOrder, cpu: Cpu) -> int:
-    """Returns the bytes of large epilogue operands that come from memory in runs no longer than a tile row, because the
-    innermost loop does not continue them."""
-    (reduction,) = group.reductions
-    reduction_bufs = {ref.buf for ref in loads(reduction.update.value)}
+def _short_run_bytes(group: FusionGroup, plan: TilePlan, order: LoopOrder, cpu: Cpu) -> int:
+    """Returns the bytes of large operands that come from memory in runs of a few lines, because the innermost loop does
+    not continue them."""
     updated = [stmt.ref for stmt in group.epilogue if isinstance(stmt, Update)]
-    large_refs = {
-        ref.buf: ref for ref in (*group.reads, *updated)
-        if ref.buf not in reduction_bufs and ref.buf.nbytes > cpu.l2.size_bytes
-    }  # fmt: skip
-    if sum(buf.nbytes for buf in (*reduction_bufs, *large_refs)) <= cpu.streaming_threshold_bytes:
+    terms = dict.fromkeys(loads(group.reductions[0].update.value))
+    refs = {ref: tile_runs(ref, plan) for ref in terms if ref not in plan.panels}
+    refs |= {ref: Runs.of(ref, plan.tile_sizes) for ref in (*group.reads, *updated) if ref not in terms}
+    if sum(buf.nbytes for buf in {ref.buf for ref in refs}) <= cpu.streaming_threshold_bytes:
         return 0
     inner = next((sym for sym, count in reversed(order) if count > 1), None)
-    return sum(buf.nbytes for buf, ref in large_refs.items() if inner is not None and abs(ref.stride(inner)) > 1)
+    if inner is None:
+        return 0
+    iterations = max(1, plan.tile_sizes.get(inner, 1))
+    short = {
+        ref.buf for ref, runs in refs.items()
+        if ref.buf.nbytes > cpu.l2.size_bytes
+        and runs.nbytes <= machine.MAX_SHORT_RUN_LINES * cpu.line_bytes
+        and abs(ref.stride(inner)) * iterations * ref.buf.precision.nbytes > runs.nbytes
+    }  # fmt: skip
+    return sum(buf.nbytes for buf in short)
 
 
 def _cache_fill_bytes(operands: Sequence[_Operand], order: LoopOrder, cache_bytes: int) -> float:
