@@ -10,7 +10,22 @@ from collections.abc import Iterator, Sequence
 from ocannl.codegen import Document
 from ocannl.codegen.uniformity import Varying
 from ocannl.ir.affine import Affine, Cond
-from ocannl.ir.loops import Body, Comment, Expr, For, IndexValue, Let, Load, Ref, Store, Update, Var
+from ocannl.ir.loops import (
+    Body,
+    Comment,
+    Const,
+    Expr,
+    For,
+    IndexValue,
+    Let,
+    Load,
+    MemorySpace,
+    Ref,
+    Store,
+    Update,
+    Var,
+    When,
+)
 from ocannl.ir.name_mangling import identifier
 from ocannl.ir.precision import Precision, int64
 from ocannl_backend_llvm.arithmetic import apply
@@ -209,6 +224,17 @@ class VectorCode(ScalarCode):
         for name, kind in self._lane_totals(stmt):
             self.scalar.names[LANE_TOTAL] = name
             self.scalar.update(Update(stmt.ref, stmt.op, Var(LANE_TOTAL, kind), stmt.origin))
+
+    def updated_value(self, stmt: Update, old: str) -> str:
+        """The new value of an updated cell. An accumulator that a lane does not change keeps its value by a mask, which
+        is part of the operation, where a masked term would take an instruction of its own."""
+        ref, term = stmt.ref, stmt.value
+        if not isinstance(term, When) or self.sym not in term.cond.syms or ref.buf.space is not MemorySpace.LOCAL:
+            return super().updated_value(stmt, old)
+        if not isinstance(term.on_false, Const) or term.on_false.value != stmt.op.neutral:
+            return super().updated_value(stmt, old)
+        new = self.updated_value(Update(ref, stmt.op, term.on_true, stmt.origin), old)
+        return self.builder.select(self.condition(term.cond), LLVM_TYPES[ref.buf.precision], new, old)
 
     def _lane_totals(self, stmt: Update) -> Iterator[tuple[str, Precision]]:
         """The values that update a cell shared by all lanes: one, if lanes can be reduced, otherwise one per lane."""

@@ -1,9 +1,9 @@
 """Prefix scans by an associative and commutative operation, in blocks of cells.
 
     total[a]     = x[B*a] op ... op x[B*a + B-1]
-    before       = the scan of total
+    before[a]    = total[0] op ... op total[a - 1]    the exclusive scan of total, in blocks as well
     within[a, b] = x[B*a] op ... op x[B*a + b]        over all cells of the block; those after b are masked
-    y[B*a + b]   = before[a - 1] op within[a, b]
+    y[B*a + b]   = before[a] op within[a, b]
 
 The cells of a block are the lanes of vectors, so a block takes B operations on vectors, none of which waits for the
 preceding cell. The error of sums grows with the logarithm of the length.
@@ -62,19 +62,19 @@ class _Elaboration:
     def code(self) -> Seq:
         scan, n = self.scan, self.position.extent
         blocks, index = self._syms(n)
-        target, value = scan.target.node, self._prefixes(self._source, blocks)
+        target, value = scan.target.node, self._prefixes(self._source, blocks, "le" if scan.is_reversed else "ge")
         stored = Convert(value, target.precision)
         piece = Piece((*self.loops, *blocks), self._indices(index), stored, bounds_condition(index, n))
         self.items.append(Assign(target, scan.accum, scan.accum is None, (piece,), self.origin))
         return Seq(tuple(self.items))
 
-    def _prefixes(self, source: At, blocks: tuple[Sym, ...]) -> Value:
-        """Returns the prefix of values at a cell: `blocks` are its loops, over blocks and in a block."""
+    def _prefixes(self, source: At, blocks: tuple[Sym, ...], comparison: str) -> Value:
+        """Returns the prefix of values at a cell: `blocks` are its loops, over blocks and in a block. A prefix includes
+        the cells of its block with which the comparison holds."""
         *outer, cell = blocks
         other = Sym(f"{self.position.name}_other", cell.lo, cell.hi)
         start = Affine.sum([(BLOCK, block) for block in outer])
-        comes_before = BY_NAME["le" if self.scan.is_reversed else "ge"]
-        is_included = Call(comes_before, (Index(Affine.of(cell)), Index(Affine.of(other))))
+        is_included = Call(BY_NAME[comparison], (Index(Affine.of(cell)), Index(Affine.of(other))))
         masked: Value = Call(BY_NAME["where"], (is_included, source(start + Affine.of(other)), Number(self.identity)))
         node, cells = self._node("within", *(sym.extent for sym in blocks)), self._indices(*map(Affine.of, blocks))
         self._add(node, self.scan.op, Piece((*self.loops, *blocks, other), cells, masked))
@@ -83,7 +83,7 @@ class _Elaboration:
             return within
         (block,) = outer
         before = self._preceding(self._totals(source, block, cell), block.extent)
-        return Call(self.scan.op, (before(Affine.of(block) + (1 if self.scan.is_reversed else -1)), within))
+        return Call(self.scan.op, (before(Affine.of(block)), within))
 
     def _totals(self, source: At, block: Sym, cell: Sym) -> At:
         """Stores the results of all blocks."""
@@ -93,9 +93,9 @@ class _Elaboration:
         return lambda at: self._read(node, self._indices(at))
 
     def _preceding(self, total: At, count: int) -> At:
-        """Stores the scan of the results of so many blocks."""
+        """Stores the exclusive scan of the results of so many blocks."""
         blocks, index = self._syms(count)
-        value = self._prefixes(total, blocks)
+        value = self._prefixes(total, blocks, "lt" if self.scan.is_reversed else "gt")
         node, indices = self._node("before", count), self._indices(index)
         self._add(node, None, Piece((*self.loops, *blocks), indices, value, bounds_condition(index, count)))
         return lambda at: self._read(node, self._indices(at))
