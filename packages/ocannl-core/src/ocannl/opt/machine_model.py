@@ -46,6 +46,7 @@ MIN_INDICES_PER_BLOCK, MAX_INDICES_PER_BLOCK = 64, 2048  # that are computed bef
 MAX_HIDDEN_SCALAR_OPS = 40  # scalar operations of a row, about one function, that take no time beside its vectors
 MEMORY_BYTES_PER_CYCLE = 32  # bandwidth beyond the L1 cache
 FAR_ELEMENT_CYCLES = 0.5  # to read and write an element of an array larger than the private cache
+MEMORY_ELEMENT_CYCLES = 1.0  # to write an element of a copy to memory, and to read it again
 COPY_ELEMENT_CYCLES = 0.25  # to copy an element into a panel
 OVERLAPPED_MISSES = 4  # misses of caches and TLBs that a tile waits for at the same time
 PANEL_PREFETCH_ITERATIONS = 16  # of the reduction, ahead of which vectors of a panel are fetched to L1
@@ -54,6 +55,7 @@ MAX_LOCAL_SUMS_BYTES = MAX_LOCAL_BYTES // 8  # of partial sums of a group inside
 OPERAND_CACHE_DIVISOR = 2  # reused operands may occupy half of the private cache; streaming data needs the other half
 BLOCK_CACHE_DIVISOR = 4  # a k-block may occupy a quarter of the private cache; other operands pass through it, too
 
+MAX_CACHED_COPY_BYTES = 1 << 24  # size of a copy that the last-level cache holds until it is read
 MAX_CHEAP_COPY_BYTES = 1 << 18  # size of an array that is copied at cache speed; the order of summation depends on it
 MIN_NONTEMPORAL_BYTES = 1 << 20  # size of a result for non-temporal stores; smaller ones are still cached when read
 MAX_INCOMPLETE_LINES = 8  # lines of non-temporal stores that are written alternately

@@ -6,15 +6,16 @@
     y[B*a + b]   = before[a] op within[a, b]
 
 The cells of a block are the lanes of vectors, so a block takes B operations on vectors, none of which waits for the
-preceding cell. The error of sums grows with the logarithm of the length.
+preceding cell. The cells after the last full block are a shorter block of their own, so no read is guarded. The error
+of sums grows with the logarithm of the length.
 
 Source: Blelloch 1990, section 1.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from ocannl.ir.affine import Affine, Sym, bounds_condition
 from ocannl.ir.assign import Assign, Call, Convert, Index, Number, Origin, Piece, Read, Seq, Value
@@ -47,6 +48,15 @@ class SlotScan:
         return _Elaboration(self, origin).code()
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Prefixes at the cells `index` for all iterations of loops."""
+
+    loops: tuple[Sym, ...]
+    index: Affine
+    value: Value
+
+
 class _Elaboration:
     """The assignments of a scan."""
 
@@ -60,59 +70,66 @@ class _Elaboration:
         self.items: list[Assign] = []
 
     def code(self) -> Seq:
-        scan, n = self.scan, self.position.extent
-        blocks, index = self._syms(n)
-        target, value = scan.target.node, self._prefixes(self._source, blocks, "le" if scan.is_reversed else "ge")
-        stored = Convert(value, target.precision)
-        piece = Piece((*self.loops, *blocks), self._indices(index), stored, bounds_condition(index, n))
-        self.items.append(Assign(target, scan.accum, scan.accum is None, (piece,), self.origin))
+        scan, target = self.scan, self.scan.target.node
+        parts = self._prefixes(self._source, self.position.extent, "le" if scan.is_reversed else "ge")
+        stored = [replace(part, value=Convert(part.value, target.precision)) for part in parts]
+        self._add_parts(target, scan.accum, stored)
         return Seq(tuple(self.items))
 
-    def _prefixes(self, source: At, blocks: tuple[Sym, ...], comparison: str) -> Value:
-        """Returns the prefix of values at a cell: `blocks` are its loops, over blocks and in a block. A prefix includes
-        the cells of its block with which the comparison holds."""
-        *outer, cell = blocks
+    def _prefixes(self, source: At, n: int, comparison: str) -> list[_Part]:
+        """Returns the prefixes of `n` values. They include the cells of their block with which the comparison holds."""
+        op, count, rest = self.scan.op, *divmod(n, BLOCK)
+        if n <= BLOCK:
+            return [self._within(source, (self._cell(n),), Affine.of(0), comparison)]
+        block, cell = Sym(f"{self.position.name}_block", 0, count - 1), self._cell(BLOCK)
+        start = Affine.of(block) * BLOCK + (rest if self.scan.is_reversed else 0)
+        total = self._totals(source, block, start, cell)
+        before = self._preceding(total, count)
+        full = self._within(source, (block, cell), start, comparison)
+        parts = [replace(full, value=Call(op, (before(Affine.of(block)), full.value)))]
+        if rest:
+            nearest, first = (0, 0) if self.scan.is_reversed else (count - 1, n - rest)
+            last = self._within(source, (self._cell(rest),), Affine.of(first), comparison)
+            all_full = Call(op, (before(Affine.of(nearest)), total(Affine.of(nearest))))
+            parts.append(replace(last, value=Call(op, (all_full, last.value))))
+        return parts
+
+    def _within(self, source: At, blocks: tuple[Sym, ...], start: Affine, comparison: str) -> _Part:
+        """Stores the prefixes within blocks; the last loop is that over the cells of a block."""
+        cell = blocks[-1]
         other = Sym(f"{self.position.name}_other", cell.lo, cell.hi)
-        start = Affine.sum([(BLOCK, block) for block in outer])
         is_included = Call(BY_NAME[comparison], (Index(Affine.of(cell)), Index(Affine.of(other))))
-        masked: Value = Call(BY_NAME["where"], (is_included, source(start + Affine.of(other)), Number(self.identity)))
+        value = source(start + Affine.of(other))
+        masked: Value = Call(BY_NAME["where"], (is_included, value, Number(self.identity)))
         node, cells = self._node("within", *(sym.extent for sym in blocks)), self._indices(*map(Affine.of, blocks))
         self._add(node, self.scan.op, Piece((*self.loops, *blocks, other), cells, masked))
-        within = Read(node, cells)
-        if not outer:
-            return within
-        (block,) = outer
-        before = self._preceding(self._totals(source, block, cell), block.extent)
-        return Call(self.scan.op, (before(Affine.of(block)), within))
+        return _Part(blocks, start + Affine.of(cell), Read(node, cells))
 
-    def _totals(self, source: At, block: Sym, cell: Sym) -> At:
-        """Stores the results of all blocks."""
-        value = source(Affine.sum([(BLOCK, block), (1, cell)]))
+    def _totals(self, source: At, block: Sym, start: Affine, cell: Sym) -> At:
+        """Stores the results of all full blocks."""
         node, indices = self._node("total", block.extent), self._indices(Affine.of(block))
-        self._add(node, self.scan.op, Piece((*self.loops, block, cell), indices, value))
+        piece = Piece((*self.loops, block, cell), indices, source(start + Affine.of(cell)))
+        self._add(node, self.scan.op, piece)
         return lambda at: self._read(node, self._indices(at))
 
     def _preceding(self, total: At, count: int) -> At:
         """Stores the exclusive scan of the results of so many blocks."""
-        blocks, index = self._syms(count)
-        value = self._prefixes(total, blocks, "lt" if self.scan.is_reversed else "gt")
-        node, indices = self._node("before", count), self._indices(index)
-        self._add(node, None, Piece((*self.loops, *blocks), indices, value, bounds_condition(index, count)))
+        node = self._node("before", count)
+        self._add_parts(node, None, self._prefixes(total, count, "lt" if self.scan.is_reversed else "gt"))
         return lambda at: self._read(node, self._indices(at))
 
-    def _add(self, node: TNode, accum: Op | None, piece: Piece) -> None:
-        self.items.append(Assign(node, accum, True, (piece,), self.origin))
+    def _add_parts(self, node: TNode, accum: Op | None, parts: Sequence[_Part]) -> None:
+        pieces = [Piece((*self.loops, *part.loops), self._indices(part.index), part.value) for part in parts]
+        self._add(node, accum, *pieces, is_cleared=accum is None)
+
+    def _add(self, node: TNode, accum: Op | None, *pieces: Piece, is_cleared: bool = True) -> None:
+        self.items.append(Assign(node, accum, is_cleared, pieces, self.origin))
 
     # --- cells ---
 
-    def _syms(self, n: int) -> tuple[tuple[Sym, ...], Affine]:
-        """Returns loops over blocks and the cells of a block, and the index of the cell."""
-        name = self.position.name
-        if n <= BLOCK:
-            cell = Sym(name, 0, n - 1)
-            return (cell,), Affine.of(cell)
-        block, cell = Sym(f"{name}_block", 0, -(-n // BLOCK) - 1), Sym(name, 0, BLOCK - 1)
-        return (block, cell), Affine.sum([(BLOCK, block), (1, cell)])
+    def _cell(self, n: int) -> Sym:
+        """Returns a loop over the cells of a block."""
+        return Sym(self.position.name, 0, n - 1)
 
     def _indices(self, *along: Affine) -> tuple[Affine, ...]:
         """The indices of the target with others in place of that along the scanned axis."""

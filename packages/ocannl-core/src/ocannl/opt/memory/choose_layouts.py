@@ -293,8 +293,9 @@ def _copy_cycles(buf: Buf, source: Strides, target: Strides, capabilities: Capab
     shape = NestShape(
         buf.shape, (), tileable, tileable, (source,), (), (target,), 1, 0, lanes, capabilities.vector_registers
     )
-    far_cycles = machine.FAR_ELEMENT_CYCLES * prod(buf.shape) if buf.nbytes > machine.MAX_CHEAP_COPY_BYTES else 0
-    return far_cycles + min_cycles(shape)
+    far_cycles = machine.FAR_ELEMENT_CYCLES * (buf.nbytes > machine.MAX_CHEAP_COPY_BYTES)
+    far_cycles += machine.MEMORY_ELEMENT_CYCLES * (buf.nbytes > machine.MAX_CACHED_COPY_BYTES)
+    return far_cycles * prod(buf.shape) + min_cycles(shape)
 
 
 def _reduction_terms(group: FusionGroup) -> int:

@@ -173,8 +173,6 @@ def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProb
         return None
     if not all(is_injective(ref.indices, group.syms) for ref in group.writes):
         return None
-    if any(reduction.update.op not in REASSOCIABLE for reduction in group.reductions):
-        return None
     syms = group.syms + tuple([sym for reduction in group.reductions for sym in reduction.syms])
     inner = [
         cond for reduction in group.reductions for cond in (reduction.cond, *bounds_guards(reduction.update.value))
@@ -182,6 +180,8 @@ def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProb
     outer = [group.cond, *(cond for value in group.values for cond in bounds_guards(value) if cond not in inner)]
     fixed = {s for cond in outer for s in cond.syms} | {s for cond in inner for fact in cond.eq0 for s in fact.syms}
     guarded = {s for cond in inner for s in cond.syms}  # guards of terms may differ between rows, but not between lanes
+    if any(reduction.update.op not in REASSOCIABLE for reduction in group.reductions):
+        fixed |= set(syms[len(group.syms) :])
     width = max([4, *(ref.buf.precision.nbytes for ref in group.writes)])
     # in maps, which have no accumulators, a wide value may be in several registers: their operations interleave
     wide = Load | Cast if group.reductions else Load
