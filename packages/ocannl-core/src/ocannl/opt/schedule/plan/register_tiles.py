@@ -10,6 +10,7 @@ from ocannl.ir.accesses import always_in_bounds
 from ocannl.ir.affine import Cond, Sym
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Buf, Cast, Expr, IndexValue, Load, Ref, Var, When
+from ocannl.ir.ops import MUL
 from ocannl.ir.pair_dots import factors_of_dot
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
@@ -19,6 +20,8 @@ from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, Tile, best_tile, tiles_of_same_class
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE, unit_stride_innermost
+
+_VECTORIZED = (*REASSOCIABLE, MUL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,8 @@ def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProb
         return None
     if not all(is_injective(ref.indices, group.syms) for ref in group.writes):
         return None
+    if any(reduction.update.op not in _VECTORIZED for reduction in group.reductions):
+        return None
     syms = group.syms + tuple([sym for reduction in group.reductions for sym in reduction.syms])
     inner = [
         cond for reduction in group.reductions for cond in (reduction.cond, *bounds_guards(reduction.update.value))
@@ -181,7 +186,7 @@ def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProb
     fixed = {s for cond in outer for s in cond.syms} | {s for cond in inner for fact in cond.eq0 for s in fact.syms}
     guarded = {s for cond in inner for s in cond.syms}  # guards of terms may differ between rows, but not between lanes
     if any(reduction.update.op not in REASSOCIABLE for reduction in group.reductions):
-        fixed |= set(syms[len(group.syms) :])
+        fixed |= set(syms[len(group.syms) :])  # no lane or part takes terms of its own
     width = max([4, *(ref.buf.precision.nbytes for ref in group.writes)])
     # in maps, which have no accumulators, a wide value may be in several registers: their operations interleave
     wide = Load | Cast if group.reductions else Load
