@@ -83,8 +83,8 @@ DEFECTS = {
     "partial_producers_are_inlined": Defect(
         "fusion.inline_producers",
         "_can_inline",
-        "if not nest.cond.is_true or unit_covering_loops(leaf.ref, nest.loops) != {loop.sym for loop in nest.loops}:",
-        "if not nest.cond.is_true:",
+        "is_unit = unit_covering_loops(leaf.ref, nest.loops) == {loop.sym for loop in nest.loops}",
+        "is_unit = True",
         23,
     ),
     "accumulations_are_inlined": Defect(

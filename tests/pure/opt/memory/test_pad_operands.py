@@ -16,9 +16,9 @@ def convolution(batch: int, extra: int = 0, is_grouped: bool = False) -> Proc:
     x, w = array("x", batch, 9), array("w", batch, 5, 3)
     y = array("y", batch, 5, 9, access=AccessMode.INOUT)
     b, c, i, k = (Sym(name, 0, size - 1) for name, size in (("b", batch), ("c", 5), ("i", 9), ("k", 3)))
-    place = Affine.of(i) + k - 1
-    cond = Cond((place - Affine.of(b) * extra, -place + 8, place)[: 3 if extra else 2])
-    value = When(cond, Load(Ref(x, (Affine.of(b), place))), Const(0.0, float32))
+    column = Affine.of(i) + k - 1
+    cond = Cond((column - Affine.of(b) * extra, -column + 8, column)[: 3 if extra else 2])
+    value = When(cond, Load(Ref(x, (Affine.of(b), column))), Const(0.0, float32))
     term = Apply(BY_NAME["mul"], (value, Load(Ref(w, (Affine.of(b) * is_grouped, Affine.of(c), Affine.of(k))))))
     body = (Update(Ref(y, tuple(map(Affine.of, (b, c, i)))), BY_NAME["add"], term),)
     for sym in (k, i, c, b):

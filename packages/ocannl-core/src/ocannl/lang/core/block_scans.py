@@ -49,7 +49,7 @@ class SlotScan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Prefix:
     """Prefixes at the cells `index` for all iterations of loops."""
 
     loops: tuple[Sym, ...]
@@ -71,30 +71,30 @@ class _Elaboration:
 
     def code(self) -> Seq:
         scan, target = self.scan, self.scan.target.node
-        parts = self._prefixes(self._source, self.position.extent, "le" if scan.is_reversed else "ge")
-        stored = [replace(part, value=Convert(part.value, target.precision)) for part in parts]
-        self._add_parts(target, scan.accum, stored)
+        prefixes = self._prefixes(self._source, self.position.extent, "le" if scan.is_reversed else "ge")
+        stored = [replace(prefix, value=Convert(prefix.value, target.precision)) for prefix in prefixes]
+        self._add_prefixes(target, scan.accum, stored)
         return Seq(tuple(self.items))
 
-    def _prefixes(self, source: At, n: int, comparison: str) -> list[_Part]:
+    def _prefixes(self, source: At, n: int, comparison: str) -> list[_Prefix]:
         """Returns the prefixes of `n` values. They include the cells of their block with which the comparison holds."""
-        op, count, rest = self.scan.op, *divmod(n, BLOCK)
+        op, count, tail = self.scan.op, *divmod(n, BLOCK)
         if n <= BLOCK:
             return [self._within(source, (self._cell(n),), Affine.of(0), comparison)]
         block, cell = Sym(f"{self.position.name}_block", 0, count - 1), self._cell(BLOCK)
-        start = Affine.of(block) * BLOCK + (rest if self.scan.is_reversed else 0)
+        start = Affine.of(block) * BLOCK + (tail if self.scan.is_reversed else 0)
         total = self._totals(source, block, start, cell)
         before = self._preceding(total, count)
         full = self._within(source, (block, cell), start, comparison)
-        parts = [replace(full, value=Call(op, (before(Affine.of(block)), full.value)))]
-        if rest:
-            nearest, first = (0, 0) if self.scan.is_reversed else (count - 1, n - rest)
-            last = self._within(source, (self._cell(rest),), Affine.of(first), comparison)
+        prefixes = [replace(full, value=Call(op, (before(Affine.of(block)), full.value)))]
+        if tail:
+            nearest, first = (0, 0) if self.scan.is_reversed else (count - 1, n - tail)
+            last = self._within(source, (self._cell(tail),), Affine.of(first), comparison)
             all_full = Call(op, (before(Affine.of(nearest)), total(Affine.of(nearest))))
-            parts.append(replace(last, value=Call(op, (all_full, last.value))))
-        return parts
+            prefixes.append(replace(last, value=Call(op, (all_full, last.value))))
+        return prefixes
 
-    def _within(self, source: At, blocks: tuple[Sym, ...], start: Affine, comparison: str) -> _Part:
+    def _within(self, source: At, blocks: tuple[Sym, ...], start: Affine, comparison: str) -> _Prefix:
         """Stores the prefixes within blocks; the last loop is that over the cells of a block."""
         cell = blocks[-1]
         other = Sym(f"{self.position.name}_other", cell.lo, cell.hi)
@@ -103,7 +103,7 @@ class _Elaboration:
         masked: Value = Call(BY_NAME["where"], (is_included, value, Number(self.identity)))
         node, cells = self._node("within", *(sym.extent for sym in blocks)), self._indices(*map(Affine.of, blocks))
         self._add(node, self.scan.op, Piece((*self.loops, *blocks, other), cells, masked))
-        return _Part(blocks, start + Affine.of(cell), Read(node, cells))
+        return _Prefix(blocks, start + Affine.of(cell), Read(node, cells))
 
     def _totals(self, source: At, block: Sym, start: Affine, cell: Sym) -> At:
         """Stores the results of all full blocks."""
@@ -115,11 +115,11 @@ class _Elaboration:
     def _preceding(self, total: At, count: int) -> At:
         """Stores the exclusive scan of the results of so many blocks."""
         node = self._node("before", count)
-        self._add_parts(node, None, self._prefixes(total, count, "lt" if self.scan.is_reversed else "gt"))
+        self._add_prefixes(node, None, self._prefixes(total, count, "lt" if self.scan.is_reversed else "gt"))
         return lambda at: self._read(node, self._indices(at))
 
-    def _add_parts(self, node: TNode, accum: Op | None, parts: Sequence[_Part]) -> None:
-        pieces = [Piece((*self.loops, *part.loops), self._indices(part.index), part.value) for part in parts]
+    def _add_prefixes(self, node: TNode, accum: Op | None, prefixes: Sequence[_Prefix]) -> None:
+        pieces = [Piece((*self.loops, *prefix.loops), self._indices(prefix.index), prefix.value) for prefix in prefixes]
         self._add(node, accum, *pieces, is_cleared=accum is None)
 
     def _add(self, node: TNode, accum: Op | None, *pieces: Piece, is_cleared: bool = True) -> None:
