@@ -19,6 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from math import inf
 from random import Random
 from types import FrameType
 
@@ -116,19 +117,22 @@ def interrupted_at_call(step: Callable[[int], None], n: int, position: int) -> i
     return calls
 
 
-def interrupted(step: Callable[[int], None], n: int, delay_seconds: float) -> bool:
-    """Whether the interrupt came before the end of the step."""
+def interrupted(step: Callable[[int], None], n: int, delay_seconds: float) -> tuple[bool, float]:
+    """Whether the interrupt came before the end of the step, and the seconds of the step if it did not."""
     dropped.clear()
+    elapsed_seconds = inf
     try:
         signal.setitimer(signal.ITIMER_REAL, delay_seconds)
+        start = time.perf_counter()
         step(n)
+        elapsed_seconds = time.perf_counter() - start
         while not dropped:  # the interrupt comes after the step
             assert signal.getitimer(signal.ITIMER_REAL)[0] > 0, "the interrupt was swallowed"
             time.sleep(0.01)
-        return False
+        return False, elapsed_seconds
     except KeyboardInterrupt as error:
         trace = error.__traceback__
-        return trace is not None and trace.tb_next is not None
+        return trace is not None and trace.tb_next is not None, elapsed_seconds
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -195,14 +199,18 @@ def main() -> int:
                 step(number)
                 lengths.append(time.perf_counter() - start)
         for run in range(RUNS):
-            life, length = lives[run % 2], lengths[run % 2]
+            which = run % 2
+            life, length = lives[which], lengths[which]
             number += 1
             if at_calls:
                 before = len(kept)
                 interrupted_at_call(getattr(life, phase), number, random.randint(1, length))
                 counts[phase] += len(kept) - before
             else:
-                counts[phase] += interrupted(getattr(life, phase), number, random.uniform(1e-5, 1.1 * length))
+                delay = random.uniform(1e-5, 1.1 * length)
+                is_interrupted, elapsed_seconds = interrupted(getattr(life, phase), number, delay)
+                counts[phase] += is_interrupted
+                lengths[which] = min(length, elapsed_seconds)  # a busy machine may have delayed the first step
                 counts["dropped"] += len(dropped)
             if at_calls or run % 10 == 0 or run == RUNS - 1:
                 is_usable(life, 2 * run % 20)
