@@ -23,6 +23,16 @@ READERS: dict[str, tuple[Any, Any]] = {
     "softmax": (lambda k, w: oc.softmax(k, "ij => i"), lambda k, w: torch.softmax(k, 1)),
     "product": (lambda k, w: oc.einsum("ij; kj => ik", k, w), lambda k, w: k @ w.T),
     "twice": (lambda k, w: k * w + k.sum(), lambda k, w: k * w + k.sum()),
+    "slice": (lambda k, w: oc.concat("a^b,c => a,c", k, a=1), lambda k, w: k[:1]),
+    "padded slice": (
+        lambda k, w: oc.concat("a^b,c => a^40,c", k, a=1),
+        lambda k, w: torch.nn.functional.pad(k[:1], (0, 0, 0, 40)),
+    ),
+    "padded": (
+        lambda k, w: oc.concat("a,b => a^10,b", oc.tanh(k)),
+        lambda k, w: torch.nn.functional.pad(torch.tanh(k), (0, 0, 0, 10)),
+    ),
+    "row sums of a slice": (lambda k, w: oc.concat("a^b,c => a", k, a=1), lambda k, w: k[:1].sum(1)),
     "flipped": (lambda k, w: oc.flip(k, "i,j => i") + k, lambda k, w: k.flip(1) + k),
 }
 
@@ -33,8 +43,8 @@ def test_values_and_gradients(name: str, shapes: tuple[tuple[int, int], ...], ct
     random = np.random.default_rng(0)
     data = [random.uniform(-1, 1, shape) for shape in shapes]
     weight = random.uniform(-1, 1, [m * n for m, n in zip(*shapes, strict=True)])
-    if not weight.size and name in ("column maxima", "softmax"):
-        pytest.skip("a maximum of no cells")
+    if not weight.size and ("slice" in name or name in ("column maxima", "softmax")):
+        pytest.skip("a slice or the maximum of no cells")
     ours, theirs = READERS[name]
     a, b = (oc.param(label, x, dtype="float64") for label, x in zip("ab", data, strict=True))
     y = ours(oc.kron(a, b), oc.tensor(weight))

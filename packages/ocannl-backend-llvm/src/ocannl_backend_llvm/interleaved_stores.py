@@ -20,11 +20,11 @@ MAX_COMPONENTS = 4  # n (n - 1) shuffles replace n scatters
 
 
 def split_at_runs(body: Body, sym: Sym) -> Iterator[Stmt | tuple[Store, ...]]:
-    """The statements, of which stores whose cells fill an interval in all iterations of the loop are together."""
+    """The statements in order; stores that fill one interval over all iterations of the loop come as one tuple."""
     at = 0
     while at < len(body):
         stmt = body[at]
-        run = _run_at(stmt, body[at:], sym) if isinstance(stmt, Store) else ()
+        run = _run_at(stmt, body[at : at + MAX_COMPONENTS], sym) if isinstance(stmt, Store) else ()
         yield run or stmt
         at += len(run) or 1
 
@@ -52,7 +52,7 @@ def interleave(b: Builder, type_: str, width: int, vectors: Sequence[str]) -> li
     for first in range(0, count * width, width):
         elements = [divmod(n, count) for n in range(first, first + width)]  # lanes, each with the number of its vector
         result = vectors[0]
-        for number in range(1, count):  # lanes of the first two vectors move in the first step
+        for number in range(1, count):  # the first shuffle places two vectors, each later one another vector
             lanes = [
                 width + lane if source == number else lane if number == 1 else position
                 for position, (lane, source) in enumerate(elements)

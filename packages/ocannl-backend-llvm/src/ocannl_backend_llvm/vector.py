@@ -6,6 +6,7 @@ Uniform subexpressions are computed as scalars and broadcast where they are comb
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ocannl.codegen import Document
 from ocannl.codegen.uniformity import Varying
@@ -186,7 +187,7 @@ class VectorCode(ScalarCode):
         )
 
     def store_interleaved(self, run: Sequence[Store]) -> None:
-        """Stores to the cells of consecutive iterations, which are adjacent in all."""
+        """Writes adjacent cells of each lane, which fill one interval in all lanes, as whole vectors."""
         ref, width = run[0].ref, self.width
         type_, align = LLVM_TYPES[ref.buf.precision], ref.buf.precision.nbytes
         values = [self.builder.operand(type_, self.value(stmt.value)) for stmt in run]
@@ -226,15 +227,18 @@ class VectorCode(ScalarCode):
             self.scalar.update(Update(stmt.ref, stmt.op, Var(LANE_TOTAL, kind), stmt.origin))
 
     def updated_value(self, stmt: Update, old: str) -> str:
-        """The new value of an updated cell. An accumulator that a lane does not change keeps its value by a mask, which
-        is part of the operation, where a masked term would take an instruction of its own."""
-        ref, term = stmt.ref, stmt.value
-        if not isinstance(term, When) or self.sym not in term.cond.syms or ref.buf.space is not MemorySpace.LOCAL:
-            return super().updated_value(stmt, old)
-        if not isinstance(term.on_false, Const) or term.on_false.value != stmt.op.neutral:
-            return super().updated_value(stmt, old)
-        new = self.updated_value(Update(ref, stmt.op, term.on_true, stmt.origin), old)
-        return self.builder.select(self.condition(term.cond), LLVM_TYPES[ref.buf.precision], new, old)
+        """The new value of an updated cell. If lanes leave out a term, their condition selects between the new and the
+        old value: the mask becomes a part of the operation, while a masked term takes an instruction of its own."""
+        match stmt.value:
+            case When(cond, term, Const(value)) if self._may_keep(stmt, cond, value):
+                new = self.updated_value(replace(stmt, value=term), old)
+                return self.builder.select(self.condition(cond), LLVM_TYPES[stmt.ref.buf.precision], new, old)
+        return super().updated_value(stmt, old)
+
+    def _may_keep(self, stmt: Update, cond: Cond, value: float) -> bool:
+        """Whether a lane whose condition does not hold may keep the cell instead of updating it by the value. An
+        accumulator is never -0.0, which adding 0 would turn into 0.0."""
+        return self.sym in cond.syms and stmt.ref.buf.space is MemorySpace.LOCAL and value == stmt.op.neutral
 
     def _lane_totals(self, stmt: Update) -> Iterator[tuple[str, Precision]]:
         """The values that update a cell shared by all lanes: one, if lanes can be reduced, otherwise one per lane."""

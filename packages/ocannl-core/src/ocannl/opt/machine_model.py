@@ -46,7 +46,7 @@ MIN_INDICES_PER_BLOCK, MAX_INDICES_PER_BLOCK = 64, 2048  # that are computed bef
 MAX_HIDDEN_SCALAR_OPS = 40  # scalar operations of a row, about one function, that take no time beside its vectors
 MEMORY_BYTES_PER_CYCLE = 32  # bandwidth beyond the L1 cache
 FAR_ELEMENT_CYCLES = 0.5  # to read and write an element of an array larger than the private cache
-MEMORY_ELEMENT_CYCLES = 1.0  # to write an element of a copy to memory, and to read it again
+MEMORY_ELEMENT_CYCLES = 1.0  # more for an element of a copy that leaves the caches before it is read
 COPY_ELEMENT_CYCLES = 0.25  # to copy an element into a panel
 OVERLAPPED_MISSES = 4  # misses of caches and TLBs that a tile waits for at the same time
 PANEL_PREFETCH_ITERATIONS = 16  # of the reduction, ahead of which vectors of a panel are fetched to L1
@@ -55,7 +55,7 @@ MAX_LOCAL_SUMS_BYTES = MAX_LOCAL_BYTES // 8  # of partial sums of a group inside
 OPERAND_CACHE_DIVISOR = 2  # reused operands may occupy half of the private cache; streaming data needs the other half
 BLOCK_CACHE_DIVISOR = 4  # a k-block may occupy a quarter of the private cache; other operands pass through it, too
 
-MAX_CACHED_COPY_BYTES = 1 << 24  # size of a copy that the last-level cache holds until it is read
+MAX_CACHED_COPY_BYTES = 1 << 24  # size of a copy that caches hold until it is read; orders of sums depend on it
 MAX_CHEAP_COPY_BYTES = 1 << 18  # size of an array that is copied at cache speed; the order of summation depends on it
 MIN_NONTEMPORAL_BYTES = 1 << 20  # size of a result for non-temporal stores; smaller ones are still cached when read
 MAX_INCOMPLETE_LINES = 8  # lines of non-temporal stores that are written alternately
@@ -114,7 +114,7 @@ MIN_LOOP_ORDER_SAVING = 0.05  # savings of a loop order, relative to the arithme
 MAX_LOOP_ORDER_COST_RATIO = 0.9  # memory traffic of a loop order, relative to the default order
 MAX_LAYOUT_COST_RATIO = 0.97  # cycles with a new layout, relative to the cycles before
 MIN_TERMS_PER_PADDED_CELL = 32  # reads per cell of an operand with a border that is copied, so that no read is guarded
-MIN_GUARDS_PER_PADDED_CELL = 0.5  # that tiles evaluate without the copy; more cost more than copying the cell
+MIN_GUARDS_PER_PADDED_CELL = 0.5  # guards per cell of the copy; if tiles would evaluate more, the copy is cheaper
 MIN_TERMS_PER_COPIED_CELL = 4  # reads per cell of a temporary for which a copy in another layout is considered
 
 # --- autotuning ------------------------------------------------------------------------------------------------------

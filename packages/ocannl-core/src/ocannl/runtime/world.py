@@ -245,7 +245,8 @@ class World:
     def _fail_by_exception(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        for _ in range(_INTERRUPTS):  # the launcher repeats a Ctrl-C that the terminal has sent to all processes
+        # The launcher repeats a Ctrl-C that the terminal has sent to all processes; it may arrive before it is ignored.
+        for _ in range(_INTERRUPTS):
             with suppress(KeyboardInterrupt, ValueError):  # ValueError: the caller is not the main thread
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
         traceback.print_exception(kind, error, trace)

@@ -6,8 +6,8 @@
     y[B*a + b]   = before[a] op within[a, b]
 
 The cells of a block are the lanes of vectors, so a block takes B operations on vectors, none of which waits for the
-preceding cell. The cells after the last full block are a shorter block of their own, so no read is guarded. The error
-of sums grows with the logarithm of the length.
+preceding cell. The cells after the last full block are a shorter block, so no read is guarded; a reversed scan has the
+shorter block at the start. The error of sums grows with the logarithm of the length.
 
 Source: Blelloch 1990, section 1.2.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ocannl.ir.affine import Affine, Sym, bounds_condition
+from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Assign, Call, Convert, Index, Number, Origin, Piece, Read, Seq, Value
 from ocannl.ir.ops import BY_NAME, Op, neutral_element
 from ocannl.ir.precision import Precision
@@ -77,8 +77,10 @@ class _Elaboration:
         return Seq(tuple(self.items))
 
     def _prefixes(self, source: At, n: int, comparison: str) -> list[_Prefix]:
-        """Returns the prefixes of `n` values. They include the cells of their block with which the comparison holds."""
-        op, count, tail = self.scan.op, *divmod(n, BLOCK)
+        """Returns the prefixes of `n` values: of the cells of the same block for which the comparison holds between the
+        cell of the result and theirs, and of all preceding blocks."""
+        op = self.scan.op
+        count, tail = divmod(n, BLOCK)
         if n <= BLOCK:
             return [self._within(source, (self._cell(n),), Affine.of(0), comparison)]
         block, cell = Sym(f"{self.position.name}_block", 0, count - 1), self._cell(BLOCK)
@@ -88,14 +90,14 @@ class _Elaboration:
         full = self._within(source, (block, cell), start, comparison)
         prefixes = [replace(full, value=Call(op, (before(Affine.of(block)), full.value)))]
         if tail:
-            nearest, first = (0, 0) if self.scan.is_reversed else (count - 1, n - tail)
-            last = self._within(source, (self._cell(tail),), Affine.of(first), comparison)
-            all_full = Call(op, (before(Affine.of(nearest)), total(Affine.of(nearest))))
-            prefixes.append(replace(last, value=Call(op, (all_full, last.value))))
+            adjacent, start = (0, Affine.of(0)) if self.scan.is_reversed else (count - 1, Affine.of(n - tail))
+            within_tail = self._within(source, (self._cell(tail),), start, comparison)
+            all_full = Call(op, (before(Affine.of(adjacent)), total(Affine.of(adjacent))))
+            prefixes.append(replace(within_tail, value=Call(op, (all_full, within_tail.value))))
         return prefixes
 
     def _within(self, source: At, blocks: tuple[Sym, ...], start: Affine, comparison: str) -> _Prefix:
-        """Stores the prefixes within blocks; the last loop is that over the cells of a block."""
+        """Stores and returns the prefixes within blocks; the last loop is that over the cells of a block."""
         cell = blocks[-1]
         other = Sym(f"{self.position.name}_other", cell.lo, cell.hi)
         is_included = Call(BY_NAME[comparison], (Index(Affine.of(cell)), Index(Affine.of(other))))
@@ -110,13 +112,13 @@ class _Elaboration:
         node, indices = self._node("total", block.extent), self._indices(Affine.of(block))
         piece = Piece((*self.loops, block, cell), indices, source(start + Affine.of(cell)))
         self._add(node, self.scan.op, piece)
-        return lambda at: self._read(node, self._indices(at))
+        return lambda at: Read(node, self._indices(at))
 
     def _preceding(self, total: At, count: int) -> At:
         """Stores the exclusive scan of the results of so many blocks."""
         node = self._node("before", count)
         self._add_prefixes(node, None, self._prefixes(total, count, "lt" if self.scan.is_reversed else "gt"))
-        return lambda at: self._read(node, self._indices(at))
+        return lambda at: Read(node, self._indices(at))
 
     def _add_prefixes(self, node: TNode, accum: Op | None, prefixes: Sequence[_Prefix]) -> None:
         pieces = [Piece((*self.loops, *prefix.loops), self._indices(prefix.index), prefix.value) for prefix in prefixes]
@@ -148,16 +150,12 @@ class _Elaboration:
         return TNode(f"{like.label}.{name}", *attributes, where=like.where)
 
     def _source(self, at: Affine) -> Value:
-        """A scanned value, or the identity outside."""
+        """A scanned value."""
 
         def read(leaf: Hole | AxisIndex | ShiftedRead) -> Value:
             assert isinstance(leaf, Hole)
             indices = self.projection.at(leaf.slot)
             assert indices is not None
-            return self._read(leaf.node, tuple(index.substitute({self.position: at}) for index in indices))
+            return Read(leaf.node, tuple(index.substitute({self.position: at}) for index in indices))
 
         return Convert(instantiate(self.scan.tree, read), self.scan.precision)
-
-    def _read(self, node: TNode, indices: tuple[Affine, ...]) -> Value:
-        in_bounds = all(bounds_condition(index, size).is_true for index, size in zip(indices, node.dims, strict=True))
-        return Read(node, indices, None if in_bounds else self.identity)

@@ -15,11 +15,12 @@ BLOCK_DRAWS = 1 << 14  # drawn at a time, they stay in the cache
 def shuffled_range(n: int, seed: Array, out: Array) -> None:
     """Writes the numbers below `n` in the order of `choice`, the fastest of NumPy's functions for it.
 
-    Its loop draws and exchanges one number at a time. LAPACK's exchange of rows does not wait for draws.
+    NumPy draws and exchanges one number at a time, so each exchange waits for its draw; here, all draws come first.
+    LAPACK exchanges rows of any values of four bytes.
     """
     bits = np.random.SFC64(seed)
     swap_rows = _swap_rows() if n >= MIN_EXCHANGED else None
-    if swap_rows is None or not out.flags.c_contiguous:
+    if swap_rows is None or not out.flags.carray:
         out[...] = np.random.Generator(bits).choice(n, n, replace=False)
         return
     out[...] = np.arange(n, dtype=out.dtype)
@@ -27,7 +28,7 @@ def shuffled_range(n: int, seed: Array, out: Array) -> None:
 
 
 def _swap_rows() -> Any:
-    """LAPACK's exchange of rows of float32, or of other values of four bytes. None without SciPy."""
+    """LAPACK's exchange of rows of float32; None without SciPy."""
     try:
         from scipy.linalg.lapack import slaswp
     except ImportError:

@@ -65,7 +65,8 @@ def inline_producers(proc: Proc, has_cse: bool) -> Proc:
             nest = replace(nest, leaf=leaf)
         inlinable.pop(nest.leaf.ref.buf, None)
         if has_merged_axes(nest):
-            _split_readers(nest, position, table, body, nests, names, has_cse)
+            for reader, stmt in _split_readers(nest, position, table, body, nests, names, has_cse).items():
+                body[reader], nests[reader] = stmt, nest_of(stmt)
         if _can_inline(nest, position, table, nests, has_cse):
             inlinable[nest.leaf.ref.buf] = nest
     return proc if same_objects(body, proc.body) else replace(proc, body=tuple(body))
@@ -75,22 +76,20 @@ def _split_readers(
     nest: PerfectNest,
     at: int,
     table: AccessTable,
-    body: list[Stmt],
-    nests: list[PerfectNest | None],
+    body: Sequence[Stmt],
+    nests: Sequence[PerfectNest | None],
     names: Namer,
     has_cse: bool,
-) -> None:
-    """Splits the loops of the readers over merged axes, if the value can be inlined then."""
-    changed, split = list(nests), dict[int, Stmt]()
-    for r in table.readers.get(nest.leaf.ref.buf, ()):
-        reader = split_loops(nest.leaf.ref, body[r], names)
+) -> dict[int, Stmt]:
+    """Returns the readers with their loops over merged axes split, by position, if the value can then be inlined."""
+    split: dict[int, Stmt] = {}
+    for position in table.readers.get(nest.leaf.ref.buf, ()):
+        reader = split_loops(nest.leaf.ref, body[position], names)
         if reader is None:
-            return
-        split[r], changed[r] = reader, nest_of(reader)
-    if _can_inline(nest, at, table, changed, has_cse):
-        nests[:] = changed
-        for r, reader in split.items():
-            body[r] = reader
+            return {}
+        split[position] = reader
+    changed = [nest_of(split[position]) if position in split else other for position, other in enumerate(nests)]
+    return split if _can_inline(nest, at, table, changed, has_cse) else {}
 
 
 def _inline_reads(value: Expr, inlinable: Mapping[Buf, PerfectNest]) -> Expr:
@@ -135,7 +134,8 @@ def _can_inline(
     consumers = [reader for reader in (nests[r] for r in readers) if reader is not None]
     if not readers or len(consumers) < len(readers):
         return False
-    if not all(merges_equally(leaf.ref, ref) for r in consumers for ref in loads(r.leaf.value) if ref.buf is buf):
+    reads = [ref for reader in consumers for ref in loads(reader.leaf.value) if ref.buf is buf]
+    if not all(merges_equally(leaf.ref, ref) for ref in reads):
         return False
     if cost(leaf.value).work and any(_is_widening_for_reductions(reader, table, nests) for reader in consumers):
         return False

@@ -16,7 +16,8 @@ Terms = list[tuple[int, Sym]]
 
 
 def has_merged_axes(nest: PerfectNest) -> bool:
-    """Whether the nest computes an array that has an axis over which several of its loops run."""
+    """Whether the nest computes all cells of an array that has an axis over which several of its loops run. Copies are
+    not worth splitting the loops of their readers."""
     leaf, loops = nest.leaf, nest.loops
     merges = isinstance(leaf, Store) and any(len(index.terms) > 1 for index in leaf.ref.indices)
     return merges and covering_loops(leaf.ref, loops) == {loop.sym for loop in loops} and cost(leaf.value).work > 0
@@ -38,7 +39,8 @@ def _form(index: Affine) -> tuple[object, ...]:
 
 
 def split_loops(written: Ref, reader: Stmt, names: Namer) -> Stmt | None:
-    """Returns the nest with each loop over a merged axis split, or None if it reads the array in another way.
+    """Returns the nest with each of its loops over a merged axis replaced by loops over the digits. None if it reads
+    the array in another way, or only a part of the axis.
 
     The axes of `t[8*i+j]` are merged:
 
@@ -57,7 +59,9 @@ def split_loops(written: Ref, reader: Stmt, names: Namer) -> Stmt | None:
         for index, at in zip(written.indices, read.indices, strict=True):
             if len(index.terms) > 1 and _form(index) != _form(at):
                 sym = at.only_sym
-                if sym not in loops or merged.setdefault(sym, index) is not index:
+                if sym not in loops or (sym.lo, sym.hi) != index.range():
+                    return None
+                if merged.setdefault(sym, index) is not index:
                     return None
     digits = {sym: _new_symbols(index, names) for sym, index in merged.items()}
     return _with_loops(reader, digits, {sym: Affine.sum(digits[sym], index.const) for sym, index in merged.items()})

@@ -293,9 +293,12 @@ def _copy_cycles(buf: Buf, source: Strides, target: Strides, capabilities: Capab
     shape = NestShape(
         buf.shape, (), tileable, tileable, (source,), (), (target,), 1, 0, lanes, capabilities.vector_registers
     )
-    far_cycles = machine.FAR_ELEMENT_CYCLES * (buf.nbytes > machine.MAX_CHEAP_COPY_BYTES)
-    far_cycles += machine.MEMORY_ELEMENT_CYCLES * (buf.nbytes > machine.MAX_CACHED_COPY_BYTES)
-    return far_cycles * prod(buf.shape) + min_cycles(shape)
+    cycles_per_element = 0.0
+    if buf.nbytes > machine.MAX_CHEAP_COPY_BYTES:
+        cycles_per_element += machine.FAR_ELEMENT_CYCLES
+    if buf.nbytes > machine.MAX_CACHED_COPY_BYTES:
+        cycles_per_element += machine.MEMORY_ELEMENT_CYCLES
+    return cycles_per_element * prod(buf.shape) + min_cycles(shape)
 
 
 def _reduction_terms(group: FusionGroup) -> int:

@@ -116,8 +116,9 @@ def _padded_operands(group: FusionGroup, min_terms: int, names: Namer) -> dict[W
 
 
 def _cells_per_guard(group: FusionGroup, reduction: Reduction, cond: Cond) -> int:
-    """Returns the cells of a tile along loops that the guards do not depend on; they need a single guard. No tile lies
-    along a loop that all operands depend on, such as that over the groups of a convolution."""
+    """Returns how many cells of a tile share an evaluation of the guard: those along loops that the guard does not
+    depend on, up to the largest tile. No tile lies along a loop that all operands depend on, such as that over the
+    groups of a convolution."""
     operands = [ref.syms for ref in loads(reduction.update.value)]
     tiled = [sym for sym in group.syms if sym not in cond.syms and not all(sym in syms for syms in operands)]
     return min(prod([sym.extent for sym in tiled]), machine.MAX_TILE_AREA * machine.ELEMENTS_PER_LINE)

@@ -21,7 +21,7 @@ from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, Tile, best_tile, tiles_of_same_class
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE, unit_stride_innermost
 
-_VECTORIZED = (*REASSOCIABLE, MUL)
+_VECTORIZED = (*REASSOCIABLE, MUL)  # a product only over its results: its terms keep their order
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProb
     fixed = {s for cond in outer for s in cond.syms} | {s for cond in inner for fact in cond.eq0 for s in fact.syms}
     guarded = {s for cond in inner for s in cond.syms}  # guards of terms may differ between rows, but not between lanes
     if any(reduction.update.op not in REASSOCIABLE for reduction in group.reductions):
-        fixed |= set(syms[len(group.syms) :])  # no lane or part takes terms of its own
+        fixed |= set(syms[len(group.syms) :])  # lanes and partial results would reorder the terms
     width = max([4, *(ref.buf.precision.nbytes for ref in group.writes)])
     # in maps, which have no accumulators, a wide value may be in several registers: their operations interleave
     wide = Load | Cast if group.reductions else Load
