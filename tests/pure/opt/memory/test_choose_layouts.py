@@ -62,7 +62,7 @@ def test_any_order_of_any_array(at_random: None) -> None:
 
 def test_any_order_in_programs_of_every_kind(at_random: None) -> None:
     turned = 0
-    for seed in range(150):
+    for seed in range(250):
         sample = generate(Random(seed), 6)
         proc = optimize(lower(sample.code, "step"), {}, TARGET, None, EARLY)
         verify(proc, "optimized")
