@@ -1,27 +1,26 @@
-"""Families of programs at several sizes, beside PyTorch (eager and compiled) and JAX.
+"""Families of programs at several sizes, beside PyTorch (eager and compiled), JAX and ONNX Runtime.
 
-    python benchmarks/families.py [FAMILY ...] [--threads N] [--backend llvm] [--write PATH]
+    python benchmarks/families.py [FAMILY ...] [--threads N] [--backend llvm] [--quick] [--write PATH]
 
 The systems take turns in one process, bound to as many cores as there are threads, and the shortest of several rounds
-counts. Ratios are those of the fastest peer to ocannl; above 1, ocannl is faster. The last column is the largest
-difference between the results of ocannl and of PyTorch, relative to the largest element. With `--write`, the results
-are written as JSON and as a table.
+counts. Ratios are those of the fastest peer to ocannl; above 1, ocannl is faster. Beside them stands the largest
+difference between the results of ocannl and of PyTorch, relative to the largest element. ONNX Runtime runs the models
+that PyTorch exports, of programs without gradients. With `--write`, results are written as JSON and as a table.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from compare.families import Cell, line, table
 from compare.machine import described
 from operations import reuse_freed_memory
 from twins.families import FAMILIES, Function, Model
@@ -31,26 +30,9 @@ import ocannl as oc
 from ocannl import train
 
 Call = Callable[[], Any]
-FIRST_CALLS, ROUNDS, ROUND_SECONDS = 3, 5, 0.1
+Peers = dict[str, Callable[[], Call]]
+FIRST_CALLS, ROUNDS, QUICK_ROUNDS, ROUND_SECONDS = 3, 5, 2, 0.1
 RATE = 1e-3
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The shortest times of a program at a size, by system, in milliseconds."""
-
-    family: str
-    size: tuple[int, ...]
-    times: Mapping[str, float]
-    difference: float
-
-    @property
-    def size_text(self) -> str:
-        return "x".join(map(str, self.size))
-
-    @property
-    def ratio(self) -> float:
-        return min(time for system, time in self.times.items() if system != "ocannl") / self.times["ocannl"]
 
 
 # --- calls of all systems ---------------------------------------------------------------------------------------------
@@ -71,8 +53,9 @@ def param(name: str, array: Any, batch_axes: int) -> oc.Tensor:
     return oc.param(name, array, batch=list(array.shape[:batch_axes]), output=list(array.shape[batch_axes:]))
 
 
-def calls_of_function(program: Function, ctx: oc.Context) -> dict[str, Call]:
-    from twins import by_jax, by_torch
+def function_calls(program: Function, ctx: oc.Context) -> tuple[Call, Peers]:
+    """The call of a function of arrays in ocannl, and how those of the peers are made."""
+    from twins import by_jax, by_onnx, by_torch
 
     others = {name: array for name, array in program.arrays.items() if name not in program.learned}
     params = {name: param(name, program.arrays[name], program.batch_axes.get(name, 0)) for name in program.learned}
@@ -90,14 +73,18 @@ def calls_of_function(program: Function, ctx: oc.Context) -> dict[str, Call]:
         return grads
 
     twin = (program.twin, program.arrays, program.learned)
-    return {
-        "ocannl": ours, "PyTorch": by_torch.call_of(*twin, compiled=False),
-        "compiled": by_torch.call_of(*twin, compiled=True), "JAX": by_jax.call_of(*twin),
+    peers: Peers = {
+        "PyTorch": partial(by_torch.call_of, *twin, compiled=False),
+        "compiled": partial(by_torch.call_of, *twin, compiled=True), "JAX": partial(by_jax.call_of, *twin),
     }  # fmt: skip
+    if not params:
+        peers["ONNX Runtime"] = partial(by_onnx.call_of, program.twin, program.arrays)
+    return ours, peers
 
 
-def calls_of_model(program: Model, ctx: oc.Context) -> dict[str, Call]:
-    from twins import by_jax, by_torch
+def model_calls(program: Model, ctx: oc.Context) -> tuple[Call, Peers]:
+    """The call of a block, or of a training step, in ocannl, and how those of the peers are made."""
+    from twins import by_jax, by_onnx, by_torch
 
     inputs = placed(ctx, program.inputs, program.batch_axes)
     output = program.block(*inputs.values())
@@ -111,9 +98,10 @@ def calls_of_model(program: Model, ctx: oc.Context) -> dict[str, Call]:
             return [output]
 
         twin = (program.twin, weights, program.inputs)
-        return {
-            "ocannl": ours, "PyTorch": by_torch.model_of(*twin, compiled=False),
-            "compiled": by_torch.model_of(*twin, compiled=True), "JAX": by_jax.model_of(*twin),
+        return ours, {
+            "PyTorch": partial(by_torch.model_of, *twin, compiled=False),
+            "compiled": partial(by_torch.model_of, *twin, compiled=True), "JAX": partial(by_jax.model_of, *twin),
+            "ONNX Runtime": partial(by_onnx.model_of, *twin),
         }  # fmt: skip
     target = placed(ctx, {"target": program.target}, {"target": program.batch_axes["x"]})["target"]
     loss = getattr(oc, program.loss)(output, target).mean()
@@ -132,11 +120,15 @@ def calls_of_model(program: Model, ctx: oc.Context) -> dict[str, Call]:
         routine()
         return [float(ctx[loss])]
 
-    trainers = {
-        "PyTorch": by_torch.Trainer(training), "compiled": by_torch.Trainer(training, True),
-        "JAX": by_jax.Trainer(training),
+    trainers: dict[str, Callable[[], Any]] = {
+        "PyTorch": lambda: by_torch.Trainer(training), "compiled": lambda: by_torch.Trainer(training, True),
+        "JAX": lambda: by_jax.Trainer(training),
     }  # fmt: skip
-    return {"ocannl": step} | {name: partial(trainer.step, batch) for name, trainer in trainers.items()}
+    return step, {name: partial(step_of, trainer, batch) for name, trainer in trainers.items()}
+
+
+def step_of(trainer: Callable[[], Any], batch: Mapping[str, Any]) -> Call:
+    return partial(trainer().step, batch)
 
 
 # --- measurement ------------------------------------------------------------------------------------------------------
@@ -147,23 +139,34 @@ def as_arrays(ctx: oc.Context, results: Any) -> list[np.ndarray[Any, Any]]:
     return [np.asarray(ctx[x] if isinstance(x, oc.Tensor) else x, "float64") for x in listed]
 
 
-def difference(ctx: oc.Context, calls: Mapping[str, Call]) -> float:
+def difference(ctx: oc.Context, ours: Call, pytorch: Call) -> float:
     """Between the results of ocannl and of PyTorch in the first calls, of which each may be a training step, relative
     to the largest element of an array."""
     differences = []
     for _ in range(FIRST_CALLS):
-        ours, theirs = (as_arrays(ctx, calls[system]()) for system in ("ocannl", "PyTorch"))
-        for a, b in zip(ours, theirs, strict=True):
+        for a, b in zip(as_arrays(ctx, ours()), as_arrays(ctx, pytorch()), strict=True):
             differences.append(np.abs(a - b.reshape(a.shape)).max() / max(np.abs(b).max(), 1e-30))
     return float(np.max(differences))
 
 
-def shortest_times(calls: Mapping[str, Call]) -> dict[str, float]:
+def working(peers: Peers) -> tuple[dict[str, Call], dict[str, str]]:
+    """The calls of the peers that can make and run them, and the errors of the others."""
+    calls, failed = {}, {}
+    for system, make in peers.items():
+        try:
+            call = make()
+            call()
+        except Exception as wrong:  # whatever a compiler raises
+            failed[system] = f"{type(wrong).__name__}: {' '.join(str(wrong).split())}"[:300]
+        else:
+            calls[system] = call
+    return calls, failed
+
+
+def shortest_times(calls: Mapping[str, Call], rounds: int) -> dict[str, float]:
     """Milliseconds of a call."""
     times: dict[str, list[float]] = {system: [] for system in calls}
-    for call in calls.values():
-        call()
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for system, call in calls.items():
             start, count = perf_counter(), 0
             while (passed := perf_counter() - start) < ROUND_SECONDS or not count:
@@ -173,35 +176,20 @@ def shortest_times(calls: Mapping[str, Call]) -> dict[str, float]:
     return {system: min(samples) for system, samples in times.items()}
 
 
-def measured(name: str, size: tuple[int, ...], threads: int, backend: str) -> Cell:
+def measured(name: str, size: tuple[int, ...], threads: int, backend: str, rounds: int) -> Cell:
     import torch
 
     torch.compiler.reset()
     program = FAMILIES[name].build(np.random.default_rng(0), *size)
     ctx = oc.Context(backend, threads=threads)
-    calls = calls_of_function(program, ctx) if isinstance(program, Function) else calls_of_model(program, ctx)
-    error = difference(ctx, calls)
-    return Cell(name, size, shortest_times(calls), error)
-
-
-def geometric_mean(ratios: list[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
-
-
-def report(cells: list[Cell]) -> str:
-    """A table in Markdown."""
-    rows = [
-        [cell.family, cell.size_text, *(f"{time:.3g}" for time in cell.times.values()), f"{cell.ratio:.2f}"]
-        for cell in cells
-    ]
-    head = ["family", "size", *(f"{system}, ms" for system in cells[0].times), "ratio"]
-    lines = [head, ["---"] * len(head), *rows]
-    ratios = [cell.ratio for cell in cells]
-    behind = sum(ratio < 1 for ratio in ratios)
-    return (
-        "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        + f"\n\nGeometric mean {geometric_mean(ratios):.2f}, {behind} of {len(cells)} below 1.\n"
-    )
+    ours, peers = function_calls(program, ctx) if isinstance(program, Function) else model_calls(program, ctx)
+    pytorch = peers["PyTorch"]()
+    error = difference(ctx, ours, pytorch)
+    calls, failed = working({**peers, "PyTorch": lambda: pytorch})
+    return {
+        "family": name, "size": size, "threads": threads, "times": shortest_times({"ocannl": ours, **calls}, rounds),
+        "difference": error, "failed": failed,
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -209,6 +197,7 @@ def main() -> None:
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(FAMILIES))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--backend", default="llvm")
+    parser.add_argument("--quick", action="store_true", help="the first size of each family, in two rounds: rough")
     parser.add_argument("--write", type=Path, help="path of the results without an ending")
     arguments = parser.parse_args()
     unknown = set(arguments.families) - set(FAMILIES)
@@ -219,21 +208,20 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(arguments.threads)
+    rounds = QUICK_ROUNDS if arguments.quick else ROUNDS
     cells = []
     for name in arguments.families or FAMILIES:
-        for size in FAMILIES[name].sizes:
-            cell = measured(name, size, arguments.threads, arguments.backend)
-            cells.append(cell)
-            times = "".join(f"{time:>10.3f}" for time in cell.times.values())
-            print(f"{name:<26}{cell.size_text:<20}{times}{cell.ratio:>8.2f}{cell.difference:>10.1e}", flush=True)
-    print(f"\n{report(cells)}")
+        sizes = FAMILIES[name].sizes
+        for size in sizes[:1] if arguments.quick else sizes:
+            cells.append(measured(name, size, arguments.threads, arguments.backend, rounds))
+            print(line(cells[-1]), flush=True)
+    print(f"\n{table(cells)}")
     if arguments.write:
         results = {
-            "machine": described(), "threads": arguments.threads, "backend": arguments.backend,
-            "cells": list(map(asdict, cells)),
+            "machine": described(), "threads": arguments.threads, "backend": arguments.backend, "cells": cells,
         }  # fmt: skip
-        arguments.write.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-        arguments.write.with_suffix(".md").write_text(report(cells))
+        arguments.write.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        arguments.write.with_suffix(".md").write_text(table(cells), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
-from compare.report import OURS, Results, best_peer, by_name, seconds, threaded, versions
+from compare import families
+from compare.report import OURS, Results, best_peer, by_name, seconds, versions
+from compare.texts import threaded
 
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS = {
@@ -37,6 +40,18 @@ def ratio(results: Results, workload: str, threads: int) -> float | None:
     return peer / ours if peer and ours else None
 
 
+def ratios(results: Results) -> dict[str, dict[str, list[float | None]]]:
+    """By panel and name, the ratios for each number of threads: of workloads, and geometric means of families."""
+    counts = results["settings"]["threads"]
+    panels = {"Workloads": {text: [ratio(results, name, n) for n in counts] for name, text in WORKLOADS.items()}}
+    cells = results.get("families", [])
+    means = [families.means([cell for cell in cells if cell["threads"] == threads]) for threads in counts]
+    names = dict.fromkeys(name for mean in means for name in mean)
+    if names:
+        panels["Families of programs, means over sizes"] = {name: [mean.get(name) for mean in means] for name in names}
+    return panels
+
+
 def caption(results: Results) -> str:
     """Returns the peers with their versions, the machine and the date."""
     machine = results["machine"]
@@ -56,16 +71,28 @@ def draw(results: Results, path: Path) -> None:
     from matplotlib.figure import Figure
 
     counts = results["settings"]["threads"]
-    height = 0.8 / len(counts)
-    figure = Figure(figsize=(8, 5), layout="constrained")
+    panels = ratios(results)
+    figure = Figure(figsize=(6 * len(panels), 2 + 0.2 * max(map(len, panels.values()))), layout="constrained")
     FigureCanvasSVG(figure)
-    axes = figure.subplots()
+    every = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (title, rows) in zip(every, panels.items(), strict=True):
+        bars_of(axes, rows, counts)
+        axes.set_title(title, loc="left", fontsize="small")
+    figure.suptitle("Speed of ocannl relative to the best peer (float32, CPU)", x=0.01, ha="left", fontsize="medium")
+    figure.supxlabel(caption(results), x=0.01, ha="left", fontsize="small")
+    every[-1].legend(frameon=False, loc="lower right")
+    with matplotlib.rc_context({"svg.hashsalt": "ocannl", "svg.fonttype": "none"}):
+        figure.savefig(path, metadata={"Date": None})
+
+
+def bars_of(axes: Any, rows: dict[str, list[float | None]], counts: list[int]) -> None:
+    """Draws a bar for each row and number of threads."""
+    height = 0.8 / len(counts)
     for index, (threads, color) in enumerate(zip(counts, COLORS, strict=False)):
-        ratios = [ratio(results, workload, threads) for workload in WORKLOADS]
-        shown = [(y + index * height, x) for y, x in enumerate(ratios) if x is not None]
+        shown = [(y + index * height, xs[index]) for y, xs in enumerate(rows.values()) if xs[index] is not None]
         bars = axes.barh(*zip(*shown, strict=True), height, color=color, label=threaded(threads))
         axes.bar_label(bars, [f"{x:.1f}" for _, x in shown], padding=3, fontsize=7)
-    axes.set_yticks([y + (len(counts) - 1) * height / 2 for y in range(len(WORKLOADS))], list(WORKLOADS.values()))
+    axes.set_yticks([y + (len(counts) - 1) * height / 2 for y in range(len(rows))], list(rows), fontsize=8)
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.set_xlim(0.7, 60)
@@ -73,11 +100,6 @@ def draw(results: Results, path: Path) -> None:
     axes.minorticks_off()
     axes.axvline(1, color="black", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title("Speed of ocannl relative to the best peer (float32, CPU)", loc="left", fontsize="medium")
-    axes.set_xlabel(caption(results), loc="left", fontsize="small")
-    axes.legend(frameon=False, loc="lower right")
-    with matplotlib.rc_context({"svg.hashsalt": "ocannl", "svg.fonttype": "none"}):
-        figure.savefig(path, metadata={"Date": None})
 
 
 def main() -> None:

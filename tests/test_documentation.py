@@ -321,9 +321,10 @@ def test_picture_of_the_readme_shows_the_newest_results(monkeypatch: pytest.Monk
         assert version.split()[-1].partition("+")[0] in readme, version
     picture = newest.with_name(f"{newest.stem}-summary.svg").read_text(encoding="utf-8")
     assert all(line in picture for line in summary.caption(results).splitlines())
-    for workload in summary.WORKLOADS:
-        for threads in results["settings"]["threads"]:
-            assert f">{summary.ratio(results, workload, threads):.1f}</text>" in picture
+    for panel in summary.ratios(results).values():
+        for name, ratios in panel.items():
+            assert f">{name}</text>" in picture
+            assert all(f">{ratio:.1f}</text>" in picture for ratio in ratios)
 
 
 def test_distributions_are_in_the_readme() -> None:

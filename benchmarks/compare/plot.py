@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compare.report import OURS, Results, by_name, seconds, threaded
+from compare.report import OURS, Results, by_name, seconds
+from compare.texts import threaded
 
 MARKS = "osD^vPX*<>"
 

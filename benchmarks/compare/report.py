@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
+from compare import families
 from compare.running import Cell
+from compare.texts import rounded, row, threaded
 
 Results = dict[str, Any]
 """`machine`, `limits` and `bounds` (in seconds) by number of threads, `settings`, `work` and `unit` of each workload,
-`cells`, `imports` in seconds, `absent` with the reasons."""
+`cells`, `imports` in seconds, `absent` with the reasons; since families are measured, the cells of `families`."""
 
 OURS = "ocannl_"
 LATENCY = ("W2", "W4", "W5")
@@ -44,13 +46,11 @@ def best_peer(cells: dict[str, Cell]) -> float | None:
 def report(results: Results) -> str:
     parts = [head(results)]
     for threads in results["settings"]["threads"]:
+        of_families = [cell for cell in results.get("families", ()) if cell["threads"] == threads]
         parts += [f"## {threaded(threads)}", "", speed(results, threads), "", *apart(results, threads)]
+        parts += [families.table(of_families)] if of_families else []
     parts += ["## Import, first step, memory", "", latency(results), "", *failures(results)]
     return "\n".join(parts).rstrip() + "\n"
-
-
-def threaded(threads: int) -> str:
-    return "1 thread" if threads == 1 else f"{threads} threads"
 
 
 def head(results: Results) -> str:
@@ -140,11 +140,3 @@ def failures(results: Results) -> Iterable[str]:
         yield "## What is absent"
         yield ""
         yield from (f"- {name}: {reason}" for name, reason in results["absent"].items())
-
-
-def row(texts: Sequence[object]) -> str:
-    return "| " + " | ".join(str(text).replace("|", "\\|").replace("\n", " ") for text in texts) + " |"
-
-
-def rounded(number: float) -> str:
-    return f"{number:.0f}" if number >= 100 else f"{number:.1f}" if number >= 10 else f"{number:.2f}"

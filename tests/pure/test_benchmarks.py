@@ -14,7 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
 
-from compare import plot, references, report, running, systems  # noqa: E402
+import summary  # noqa: E402
+from compare import families, plot, references, report, running, systems  # noqa: E402
 from compare.machine import bound_s, cores, crossing_ns, described, limits  # noqa: E402
 from compare.workloads import TRAINING, WORKLOADS  # noqa: E402
 
@@ -139,6 +140,36 @@ def test_without_peers_there_are_figures_and_no_ratios():
     text = report.report({**results(peers=False), "absent": {}})
     assert "| W2 | steps/s | 10000 (50 %) | - |" in text
     assert "absent" not in text
+
+
+FAMILY_CELLS = [
+    {"family": "sort", "size": [2, 3], "threads": 1, "times": {"ocannl": 1.0, "JAX": 4.0}, "failed": {}},
+    {"family": "sort", "size": [4, 5], "threads": 1, "times": {"ocannl": 1.0, "PyTorch": 1.0}, "failed": {"JAX": "no"}},
+    {"family": "step", "size": [6], "threads": 1, "times": {"ocannl": 2.0, "JAX": 1.0}, "failed": {}},
+    {"family": "step", "size": [6], "threads": 2, "times": {"ocannl": 1.0, "JAX": 3.0}, "failed": {}},
+]  # fmt: skip
+
+
+def test_families_have_a_table_and_means():
+    text = report.report({**results(), "families": FAMILY_CELLS})
+    assert "| family | size | ocannl, ms | JAX, ms | PyTorch, ms | ocannl / best peer |" in text
+    assert "| sort | 2x3 | 1 | 4 | - | 4.00 |" in text
+    assert "| sort | 4x5 | 1 | - | 1 | 1.00 |" in text
+    assert "Geometric mean 1.26, 1 of 3 below 1." in text  # those of one thread, to which the results belong
+    assert families.means(FAMILY_CELLS[:3]) == {"sort": 2.0, "step": 0.5}
+
+
+def test_the_picture_has_a_panel_of_families():
+    panels = summary.ratios({**results(), "families": FAMILY_CELLS})
+    assert list(panels) == ["Workloads", "Families of programs, means over sizes"]
+    assert panels["Families of programs, means over sizes"] == {"sort": [2.0], "step": [0.5]}
+    assert list(summary.ratios(results())) == ["Workloads"]
+
+
+def test_a_process_of_families_that_fails_has_no_cells(tmp_path):
+    heard = []
+    assert families.family_cells(["no family"], 1, [], tmp_path, heard.append) == []
+    assert heard[0].startswith("no family: families.py: error: unknown: no family") or "ModuleNotFound" in heard[0]
 
 
 def test_the_machine_is_described_without_its_name():
