@@ -131,6 +131,10 @@ WINDOWS = [
     *(Row(f"{name}1d", lambda x, name=name: getattr(oc, f"{name}1d")(x, 4),
           channels_first(getattr(F, f"{name}1d"), output_size=4), LINES, KINDS, ties=False, but=(1e15,))
       for name in ("adaptive_avg_pool", "adaptive_max_pool")),
+    *(Row(f"adaptive_max_pool1d of {windows} windows", lambda x, size=size: oc.adaptive_max_pool1d(x, size),
+          channels_first(F.adaptive_max_pool1d, output_size=size), (((cells, 2),),), KINDS, ties=False,
+          but=(1e15,))
+      for windows, cells, size in (("equal", 12, 4), ("regular", 15, 4), ("copied", 13, 7), ("shared", 3, 7))),
     *(Row(f"{name}3d", lambda x, name=name: getattr(oc, f"{name}3d")(x, 2),
           channels_first(getattr(F, f"{name}3d"), output_size=2), THREE_SPATIAL, KINDS, but=None)
       for name in ("adaptive_avg_pool", "adaptive_max_pool")),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ocannl.base.errors import CodeError, ShapeError
 from ocannl.infer.logic import einsum as einsum_logic
-from ocannl.infer.spec import Label, Spec
+from ocannl.infer.spec import AxisSpec, Label, Spec, Window
+from ocannl.infer.spec import Padding as AxisPadding
 from ocannl.ir.ops import ADD, MAX, neutral_element
+from ocannl.ir.precision import Precision
 from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.leaf_constructors import embed
 from ocannl.lang.core.literals import is_number, python_number
@@ -59,46 +62,77 @@ def _adaptive_mean(axes: Sequence[str]) -> Callable[..., Tensor]:
 def _adaptive_max(axes: Sequence[str]) -> Callable[..., Tensor]:
     def pool(x: object, size: Sizes) -> Tensor:
         selected, windows = _adaptive_axes(f"adaptive_max_pool{len(axes)}d", axes, x, size)
-        return _max_of_windows(selected, {name: _sources(selected.size(name), n) for name, n in windows.items()})
+        return _max_of_windows(selected, {name: _windows(selected.size(name), n) for name, n in windows.items()})
 
     return pool
 
 
-def _sources(old: int, new: int) -> Any:
-    """The cells of each window, and -1 where a window has fewer."""
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """The windows of an axis: a table with the cells of each, where -1 stands for no cell.
+
+    stride   between the cells of a column, which are then read in place; None if they are copied first
+    """
+
+    table: Any
+    stride: int | None
+
+
+def _windows(old: int, new: int) -> _Windows:
+    """Windows with the least number of cells, or at most half as many more if that makes their starts multiples of a
+    stride."""
     first, end = area_windows(old, new)
-    cells = first[:, None] + np.arange(int((end - first).max(initial=1)))
-    return np.where(cells < end[:, None], cells, -1)
+    stride, width = old // new, int((end - first).max(initial=1))
+    starts = np.arange(new) * stride
+    regular_width = int((end - starts).max(initial=1))
+    is_regular = stride > 0 and 2 * regular_width <= 3 * width
+    cells = (starts if is_regular else first)[:, None] + np.arange(regular_width if is_regular else width)
+    inside = (first[:, None] <= cells) & (cells < end[:, None])
+    return _Windows(np.where(inside, cells, -1), stride if is_regular else None)
 
 
-def _max_of_windows(axes: SelectedAxes, sources: dict[str, Any]) -> Tensor:
-    """The maximum over the listed cells of each axis."""
+def _max_of_windows(axes: SelectedAxes, windows: dict[str, _Windows]) -> Tensor:
+    """The maximum over the cells of a window of each axis."""
     kind = axes.x.typing.current
     lowest = neutral_element(MAX, kind)
-    preserved = ResultType(None if kind.is_float else kind, weak_operands=frozenset({1, 2}))
-    tables = [index_constant(cells) for cells in sources.values()]
+    preserved = None if kind.is_float else kind
+    tables = {name: index_constant(w.table) for name, w in windows.items()}
+    regular: dict[str, tuple[AxisSpec, ...]] = {}
     windowed = axes
-    for name, table in zip(sources, tables, strict=True):
-        result = windowed.renamed({name: (Label(f"{name}'"), Label(f"{name}''"))})
-        spec = Spec((windowed.shape, axis_vector(f"{name}'", f"{name}''"), axis_vector(name)), result)
-
-        def select(v: Term, wanted: Term, source: Term) -> Term:
-            return term("where", term("eq", wanted, source), v, 0)
-
-        operation = contraction(axes.title, einsum_logic(spec), select, ADD, result_type=preserved)
-        windowed = SelectedAxes(apply(operation, [windowed.x, table, indices()]), result, axes.names, axes.title)
+    for name, w in windows.items():
+        if w.stride is None:
+            windowed = _copied_windows(windowed, name, tables[name], preserved)
+        else:
+            regular[name] = (Window(w.stride, f"{name}'", AxisPadding.VALID, kernel=f"{name}''"),)
 
     def inside(v: Term, *cells: Term) -> Term:
         for cell in cells:
             v = term("where", cell >= 0, v, lowest)
         return v
 
-    pairs = [axis_vector(f"{name}'", f"{name}''") for name in sources]
-    result = axes.renamed({name: (Label(f"{name}'"),) for name in sources})
-    weak = ResultType(None if kind.is_float else kind, weak_operands=frozenset(range(1, 1 + len(pairs))))
-    logic = einsum_logic(Spec((windowed.shape, *pairs), result))
-    operation = contraction(axes.title, logic, inside, MAX, result_type=weak)
-    return apply(operation, [windowed.x, *tables])
+    incomplete = [name for name, w in windows.items() if (w.table < 0).any()]
+    pairs = [axis_vector(f"{name}'", f"{name}''") for name in incomplete]
+    sizes = {
+        f"{name}{mark}": n for name, w in windows.items() for mark, n in zip(("'", "''"), w.table.shape, strict=True)
+    }
+    result = axes.renamed({name: (Label(f"{name}'"),) for name in windows})
+    weak = ResultType(preserved, weak_operands=frozenset(range(1, 1 + len(pairs))))
+    logic = einsum_logic(Spec((windowed.renamed(regular), *pairs), result))
+    operation = contraction(axes.title, logic, inside, MAX, result_type=weak, sizes=sizes)
+    return apply(operation, [windowed.x, *(tables[name] for name in incomplete)])
+
+
+def _copied_windows(axes: SelectedAxes, name: str, table: Tensor, kind: Precision | None) -> SelectedAxes:
+    """The cells of the windows of an axis, along two axes in its place."""
+    result = axes.renamed({name: (Label(f"{name}'"), Label(f"{name}''"))})
+    spec = Spec((axes.shape, axis_vector(f"{name}'", f"{name}''"), axis_vector(name)), result)
+
+    def select(v: Term, wanted: Term, source: Term) -> Term:
+        return term("where", term("eq", wanted, source), v, 0)
+
+    copied = ResultType(kind, weak_operands=frozenset({1, 2}))
+    operation = contraction(axes.title, einsum_logic(spec), select, ADD, result_type=copied)
+    return SelectedAxes(apply(operation, [axes.x, table, indices()]), result, axes.names, axes.title)
 
 
 _ADAPTIVE = """The {reduction} over each of `size` windows along each spatial axis, which together cover `x`.
