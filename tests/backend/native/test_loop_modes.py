@@ -133,6 +133,28 @@ def test_nontemporal_vector_stores(run, kind, nbytes):
     np.testing.assert_array_equal(after, np.where(odd, before, initial))
 
 
+@pytest.mark.parametrize("kind", [float32, float64, bfloat16, uint8], ids=str)
+@pytest.mark.parametrize(("rows", "nbytes"), [(8, 32), (16, 64), (6, 16), (6, 64)])
+def test_nontemporal_stores_of_transposed_tiles(run, kind, rows, nbytes):
+    lanes = nbytes // kind.nbytes
+    nodes = [TNode(name, Role.PLACEHOLDER, lambda: (2 * rows * lanes,), lambda: kind) for name in "xy"]
+    x, y = (
+        Buf(node.label, kind, shape, (shape[1], 1), MemorySpace.GLOBAL, access, node)
+        for node, shape, access in zip(
+            nodes, ((2 * lanes, rows), (rows, 2 * lanes)), (AccessMode.IN, AccessMode.INOUT), strict=True
+        )
+    )
+    i, row, lane = Sym("i", 0, 1), Sym("row", 0, rows - 1), Sym("lane", 0, lanes - 1)
+    column = Affine.of(i) * lanes + lane
+    store = Store(Ref(y, (Affine.of(row), column)), Load(Ref(x, (column, Affine.of(row)))), nontemporal=True)
+    tile = loop(row, (loop(lane, (store,), mode=Mode.VECTORIZED),), mode=Mode.VECTORIZED)
+    proc = Proc("p", (x, y), (), (loop(i, (tile,)),))
+    verify(proc, "optimized")
+    cells = np.arange(2 * rows * lanes).reshape(2 * lanes, rows).astype(kind.numpy)
+    _, turned = run(proc, cells, np.zeros((rows, 2 * lanes), kind.numpy))
+    np.testing.assert_array_equal(turned, cells.T)
+
+
 @pytest.mark.parametrize("kind", [float32, bfloat16], ids=str)
 def test_prefetched_rows(run, kind):
     nodes = [TNode(name, Role.PLACEHOLDER, lambda: (5, 16), lambda: kind) for name in "xyz"]

@@ -59,6 +59,11 @@ class Module:
         }
         return Module(self.instructions, {**self._external_helpers, **external_helpers})
 
+    def nontemporal(self, alignment: int) -> str:
+        """The attributes of a store to an aligned address that bypasses the caches."""
+        self.define("!nontemporal", "!nontemporal = !{!0}\n!0 = !{i32 1}\n")
+        return f"align {alignment}, !nontemporal !0"
+
     def has(self, helper: str) -> bool:
         """Whether the helper exists; declares it if it is in an earlier module."""
         if helper in self._external_helpers:

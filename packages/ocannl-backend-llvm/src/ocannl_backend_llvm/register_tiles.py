@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import partial
 
 from ocannl.codegen import Document
 from ocannl.codegen.numbers import next_power_of_two
@@ -45,11 +46,7 @@ class TileEmitter:
             self.statement(stmt)
 
     def statement(self, stmt: Stmt) -> None:
-        if (
-            isinstance(stmt, Store)
-            and isinstance(stmt.value, Load)
-            and self.try_transposed_copy(stmt.ref, stmt.value.ref)
-        ):
+        if isinstance(stmt, Store) and isinstance(stmt.value, Load) and self.try_transposed_copy(stmt, stmt.value.ref):
             return
         reads = self.access.hoistable_reads(stmt.value) if isinstance(stmt, Let | Store | Update) else ()
         arrays = {ref: self.gather(ref) for ref in reads}
@@ -67,10 +64,12 @@ class TileEmitter:
         if isinstance(stmt, Store) and rows:
             self.scatter(stmt.ref, rows)
 
-    def try_transposed_copy(self, target: Ref, source: Ref) -> bool:
-        """Emits a copy between a transposed and a contiguous access as one call, if `target` and `source` are such.
+    def try_transposed_copy(self, stmt: Store, source: Ref) -> bool:
+        """Emits a copy between a transposed and a contiguous access as one call, if its target and `source` are such.
         Register arrays are excluded, because passing their address would force them into memory."""
-        row, lane = self.access.row, self.access.lane
+        target, row, lane = stmt.ref, self.access.row, self.access.lane
+        streamed_bytes = target.buf.precision.nbytes * self.builder.width if stmt.nontemporal else 0
+        load_helper = partial(_load_helper, streamed_bytes=streamed_bytes)
         if (
             MemorySpace.LOCAL in (target.buf.space, source.buf.space)
             or target.buf.precision is not source.buf.precision
@@ -78,7 +77,7 @@ class TileEmitter:
             return False
         if alias_class(target.buf) == alias_class(source.buf):
             return False
-        for define_helper, transposed, contiguous in ((_load_helper, source, target), (_store_helper, target, source)):
+        for define_helper, transposed, contiguous in ((load_helper, source, target), (_store_helper, target, source)):
             if self.access.is_transposed(transposed) and contiguous.stride(lane) == 1:
                 self.call_transpose(define_helper, transposed, self.address(contiguous), contiguous.stride(row))
                 return True
@@ -144,17 +143,20 @@ def _store_helper(module: Module, type_: str, count: int, width: int) -> str:
     return _helper(module, f"ocannl-put.{count}.v{width}{MANGLED_TYPES[type_]}", body)
 
 
-def _load_helper(module: Module, type_: str, count: int, width: int) -> str:
-    """Defines the function that loads such cells into `count` rows."""
+def _load_helper(module: Module, type_: str, count: int, width: int, streamed_bytes: int = 0) -> str:
+    """Defines the function that loads such cells into `count` rows; with `streamed_bytes`, the size of a row, past the
+    caches."""
 
     def body(b: Builder) -> None:
         addresses = _strided_addresses(b, type_, *CELLS, width)
         columns = [b.assign(f"load <{count} x {type_}>, ptr {at}, align 1") for at in addresses]
         rows = transpose_vectors(b, count, type_, columns)
+        attributes = module.nontemporal(streamed_bytes) if streamed_bytes else "align 1"
         for at, row in zip(_strided_addresses(b, type_, *ROWS, count), rows, strict=True):
-            b.line(f"store <{width} x {type_}> {row}, ptr {at}, align 1")
+            b.line(f"store <{width} x {type_}> {row}, ptr {at}, {attributes}")
 
-    return _helper(module, f"ocannl-take.{count}.v{width}{MANGLED_TYPES[type_]}", body)
+    stem = "ocannl-stream" if streamed_bytes else "ocannl-take"
+    return _helper(module, f"{stem}.{count}.v{width}{MANGLED_TYPES[type_]}", body)
 
 
 def _helper(module: Module, name: str, body: Callable[[Builder], None]) -> str:

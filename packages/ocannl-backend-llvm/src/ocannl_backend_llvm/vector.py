@@ -175,9 +175,7 @@ class VectorCode(ScalarCode):
         )
         first = self.scalar.address(ref)
         if stride == 1:
-            if nontemporal:
-                b.module.define("!nontemporal", "!nontemporal = !{!0}\n!0 = !{i32 1}\n")
-            attributes = f"align {align * self.width}, !nontemporal !0" if nontemporal else f"align {align}"
+            attributes = b.module.nontemporal(align * self.width) if nontemporal else f"align {align}"
             b.line(f"store {b.type(type_)} {b.operand(type_, value)}, ptr {first}, {attributes}")
             return
         vector_type, full = self._masked_intrinsic("scatter", type_, "void")

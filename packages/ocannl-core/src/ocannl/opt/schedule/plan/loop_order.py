@@ -17,6 +17,7 @@ from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.access_cost import Runs, copy_cycles, line_cycles, tile_runs
 from ocannl.opt.schedule.plan.packing import can_block, packable_operands, panel_loops, with_cache_blocks
 from ocannl.opt.schedule.plan.register_tiles import TilePlan, load_imbalance
+from ocannl.opt.schedule.plan.transpose_order import order_transpose
 
 LoopOrder = tuple[tuple[Sym, int], ...]
 """Loops, outermost first, with their trip counts; a strip-mined loop occurs twice, its strips first."""
@@ -31,7 +32,7 @@ def order_loops(group: FusionGroup, plan: TilePlan, cpu: Cpu, is_parallel: bool 
     """Returns the plan with the loop order, strip, cache blocks and panels that wait least for memory, if the savings
     are significant. With `is_parallel`, threads that have no part of a short outermost loop wait as well."""
     if plan.transposed_loop is not None and not group.reductions:
-        return _order_transpose(group, plan)
+        return order_transpose(group, plan, cpu)
     if not group.reductions:
         return _order_map(group, plan)
     packable = frozenset(packable_operands(group, plan))
@@ -76,22 +77,6 @@ def _blocked(group: FusionGroup, plan: TilePlan, cpu: Cpu, packable: frozenset[R
         return
     for blocked_loops in range(loops, 0, -1):
         yield with_cache_blocks(group, plan, cpu, blocked_loops, packable)
-
-
-def _order_transpose(group: FusionGroup, plan: TilePlan) -> TilePlan:
-    """Moves the loop along which a transposing plan writes contiguous lines to the innermost position, so that each
-    row of tiles continues the lines of the one before and few lines are open at a time."""
-    trip_counts, sizes = plan.trip_counts, dict(plan.loops)
-    loops = [sym for sym, count in trip_counts.items() if count > 1]
-    if not group.cond.is_true or len(loops) < 2:
-        return plan
-    (write, *_) = group.writes
-    inner = min(loops, key=lambda sym: abs(write.stride(sym)) * max(1, sizes[sym]))
-    outermost = loops[inner is loops[0]]
-    min_trip_count = min(machine.MIN_OUTER_TRIPS, trip_counts[loops[0]])  # threads may share the outermost loop
-    if inner is loops[-1] or trip_counts[outermost] < min_trip_count:
-        return plan
-    return replace(plan, loops=(*(loop for loop in plan.loops if loop[0] is not inner), (inner, sizes[inner])))
 
 
 def _order_map(group: FusionGroup, plan: TilePlan) -> TilePlan:
