@@ -45,8 +45,10 @@ def sum_to(a: Array, shape: tuple[int, ...]) -> Array:
 
 def lower_half(a: Array) -> Array:
     """The lower triangle, with half of the diagonal."""
-    diagonal = np.einsum("...ii->...i", a)
-    return np.asarray(np.tril(a, -1) + diagonal[..., None] / 2 * np.eye(a.shape[-1], dtype=a.dtype))
+    half = np.tril(a)
+    diagonal = np.einsum("...ii->...i", half)  # a view
+    diagonal /= 2
+    return half
 
 
 def scipy_linalg(purpose: str) -> Any:

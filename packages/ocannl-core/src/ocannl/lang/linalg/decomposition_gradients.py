@@ -1,7 +1,8 @@
 """Gradients of decompositions, as functions of NumPy arrays: the gradient of the packed results, these results, and the
 matrix.
 
-Products with reciprocals of differences of equal eigenvalues or singular values count as 0.
+Products with reciprocals of differences of equal eigenvalues or singular values count as 0. Results that are not used,
+such as the vectors of `svdvals`, have gradients 0, whose products are not computed.
 """
 
 from __future__ import annotations
@@ -22,33 +23,41 @@ def cholesky(g: Array, l: Array, a: Array) -> tuple[Array]:
 def eigh(g: Array, packed: Array, a: Array) -> tuple[Array]:
     """`sym(v @ (diag(g_w) + f * (v.T @ g_v)) @ v.T)` with `f[i, j] = 1 / (w[j] - w[i])`."""
     w, v, g_w, g_v = packed[..., 0, :], packed[..., 1:, :], g[..., 0, :], g[..., 1:, :]
-    inner = _quotient(transposed(v) @ g_v, w[..., None, :] - w[..., :, None])
-    inner = inner + g_w[..., None, :] * np.eye(w.shape[-1], dtype=w.dtype)
-    return (symmetric_part(v @ inner @ transposed(v)),)
+    left = v * g_w[..., None, :]
+    if g_v.any():
+        left = left + v @ _quotient(transposed(v) @ g_v, w[..., None, :] - w[..., :, None])
+    return (symmetric_part(left @ transposed(v)),)
 
 
 def svd(g_u: Array, g_s: Array, g_vh: Array, u: Array, s: Array, vh: Array) -> tuple[Array]:
     v, g_v, rows, columns = transposed(vh), transposed(g_vh), s[..., :, None], s[..., None, :]
     difference = (columns - rows) * (columns + rows)
-    of_u = _quotient(transposed(u) @ g_u - transposed(g_u) @ u, difference) * columns
-    of_v = _quotient(transposed(v) @ g_v - transposed(g_v) @ v, difference) * rows
-    inner = of_u + of_v + g_s[..., None, :] * np.eye(s.shape[-1], dtype=s.dtype)
-    outside_u = _quotient(g_u - u @ (transposed(u) @ g_u), columns)
-    outside_v = _quotient(g_v - v @ (vh @ g_v), columns)
-    return (u @ inner @ vh + outside_u @ vh + u @ transposed(outside_v),)
+    left, right = u * g_s[..., None, :], None
+    if g_u.any():
+        left = left + u @ (_quotient(transposed(u) @ g_u - transposed(g_u) @ u, difference) * columns)
+        left = left + _quotient(g_u - u @ (transposed(u) @ g_u), columns)
+    if g_v.any():
+        left = left + u @ (_quotient(transposed(v) @ g_v - transposed(g_v) @ v, difference) * rows)
+        right = _quotient(g_v - v @ (vh @ g_v), columns)
+    return (left @ vh if right is None else left @ vh + u @ transposed(right),)
 
 
 def qr(g_q: Array, g_r: Array, q: Array, r: Array, a: Array) -> tuple[Array]:
     """Of a wide matrix `[x y] = q @ [s t]`: that of `x = q @ s`, where `g_q` includes `y @ g_t.T`, and that of `y`."""
     k, g_r = q.shape[-1], np.triu(g_r)
+    if k == r.shape[-1]:
+        return (_tall_qr(g_q, g_r, q, r),)
     g_t = g_r[..., k:]
     g_x = _tall_qr(g_q + a[..., k:] @ transposed(g_t), g_r[..., :k], q, r[..., :k])
     return (np.concatenate([g_x, q @ g_t], -1),)
 
 
 def _tall_qr(g_q: Array, g_r: Array, q: Array, r: Array) -> Array:
-    m = r @ transposed(g_r) - transposed(g_q) @ q
-    right = g_q + q @ (np.tril(m) + transposed(np.tril(m, -1)))
+    m = r @ transposed(g_r)
+    if g_q.any():
+        m = m - transposed(g_q) @ q
+    half = lower_half(m)
+    right = g_q + q @ (half + transposed(half))
     return transposed(solve_triangular(r, transposed(right), lower=False))
 
 
