@@ -127,6 +127,7 @@ MAX_AUTOTUNED_TIME_RATIO = 0.97  # measured time relative to the model's plan; s
 # --- inlining and fusion ---------------------------------------------------------------------------------------------
 
 MAX_RECOMPUTED_OPS = 4  # additions that cost no more than storing and reloading a cell
+GATHERED_VALUE_CYCLES = 16  # of a value that a gather computes, in those of one that vectors compute
 MAX_EXPR_NODES = 64  # size of an expression after inlining
 MAX_EPILOGUE_STREAMS = 12  # arrays accessed by a group with its epilogue; the limit of the hardware prefetcher
 MAX_EPILOGUE_NODES = 1000  # size of the expressions of a group with its epilogue

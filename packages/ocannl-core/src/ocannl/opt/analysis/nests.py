@@ -64,12 +64,14 @@ def nest_of(stmt: Stmt) -> PerfectNest | None:
 
 
 def with_leaf(stmt: Stmt, leaf: Store | Update) -> Stmt:
-    """Returns the perfect nest `stmt` with its store or update replaced by `leaf`."""
+    """Returns the perfect or indirect nest `stmt` with its store or update replaced by `leaf`."""
     match stmt:
         case For(body=(inner,)):
             return For(stmt.sym, stmt.lo, stmt.hi, (with_leaf(inner, leaf),), stmt.step, stmt.origin)
         case If(guard, (inner,), ()):
             return If(guard, (with_leaf(inner, leaf),))
+        case BindIndex(sym, value, (inner,)):
+            return BindIndex(sym, value, (with_leaf(inner, leaf),))
         case _:
             return leaf
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from ocannl.ir.affine import Affine, Sym
+from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.loops import Buf, Cast, Expr, Load, MemorySpace, Proc, Ref, Stmt, Store, Update, When
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.expression_cost import cost
+from ocannl.opt.analysis.indirect_nests import indirect_nest_of
 from ocannl.opt.analysis.nests import (
     AccessTable,
     PerfectNest,
@@ -47,49 +48,70 @@ def inline_producers(proc: Proc, has_cse: bool) -> Proc:
     copy). Several readers recompute only cheap values, a single reader any. Reductions are never inlined, nor are casts
     of their results to a narrower type: the producer rounds, and only the narrow array is stored. For the same reason,
     a value is not inlined into a cast to a wider type that reductions read more often than it has cells.
-    Loops of readers are split where several loops of the producer run over an axis; see `split_loops`.
+    Loops of readers are split where several loops of the producer run over an axis; see `split_loops`. Gathers are
+    readers as well: they compute the values of the cells that they read.
     With `has_cse`, `eliminate_common_subexpressions` runs later, so that equal uses within one reader count once.
     The pass is a single traversal: values inlined into a producer are inlined further with it.
     """
-    table, names = AccessTable(proc.body), Namer(bound_names(proc))
-    nests = [nest_of(stmt) for stmt in proc.body]
+    body, names = list(proc.body), Namer(bound_names(proc))
+    region = _Region(proc.body, has_cse)
     inlinable: dict[Buf, PerfectNest] = {}
-    body = list(proc.body)
-    for position, nest in enumerate(nests):
+    for position, reader in enumerate(region.readers):
+        if reader is None:
+            continue
+        value = _inline_reads(reader.leaf.value, inlinable)
+        if value is not reader.leaf.value:
+            leaf = replace(reader.leaf, value=simplify_expr(value, reader.cond))
+            body[position] = with_leaf(body[position], leaf)
+            region.update(position, body[position])
+        inlinable.pop(reader.leaf.ref.buf, None)
+        nest = region.nests[position]
         if nest is None:
             continue
-        value = _inline_reads(nest.leaf.value, inlinable)
-        if value is not nest.leaf.value:
-            leaf = replace(nest.leaf, value=simplify_expr(value, nest.cond))
-            body[position] = with_leaf(body[position], leaf)
-            nest = replace(nest, leaf=leaf)
-        inlinable.pop(nest.leaf.ref.buf, None)
         if has_merged_axes(nest):
-            for reader, stmt in _split_readers(nest, position, table, body, nests, names, has_cse).items():
-                body[reader], nests[reader] = stmt, nest_of(stmt)
-        if _can_inline(nest, position, table, nests, has_cse):
+            for reader_position, stmt in _split_readers(nest, position, region, body, names).items():
+                body[reader_position] = stmt
+                region.update(reader_position, stmt)
+        if _can_inline(nest, position, region):
             inlinable[nest.leaf.ref.buf] = nest
     return proc if same_objects(body, proc.body) else replace(proc, body=tuple(body))
 
 
-def _split_readers(
-    nest: PerfectNest,
-    at: int,
-    table: AccessTable,
-    body: Sequence[Stmt],
-    nests: Sequence[PerfectNest | None],
-    names: Namer,
-    has_cse: bool,
-) -> dict[int, Stmt]:
+class _Region:
+    """The statements of a region as perfect nests. `readers` are these nests, and gathers without their loaded indices;
+    `index_bufs` are the buffers that loaded indices are read from."""
+
+    def __init__(self, body: Sequence[Stmt], has_cse: bool) -> None:
+        self.table = AccessTable(tuple(body))
+        self.has_cse = has_cse
+        self.nests: list[PerfectNest | None] = [None] * len(body)
+        self.readers: list[PerfectNest | None] = [None] * len(body)
+        self.index_bufs: set[Buf] = set()
+        for position, stmt in enumerate(body):
+            self.update(position, stmt)
+
+    def update(self, position: int, stmt: Stmt) -> None:
+        """Replaces a statement by another one that reads and writes the same buffers, or fewer."""
+        self.nests[position] = self.readers[position] = nest_of(stmt)
+        gather = indirect_nest_of(stmt)
+        if gather is not None and gather.is_gather:
+            self.readers[position] = PerfectNest(gather.loops, TRUE, gather.leaf)
+            self.index_bufs.update(ref.buf for ref in gather.index_reads)
+
+    def is_gather(self, position: int) -> bool:
+        return self.readers[position] is not self.nests[position]
+
+
+def _split_readers(nest: PerfectNest, at: int, region: _Region, body: Sequence[Stmt], names: Namer) -> dict[int, Stmt]:
     """Returns the readers with their loops over merged axes split, by position, if the value can then be inlined."""
     split: dict[int, Stmt] = {}
-    for position in table.readers.get(nest.leaf.ref.buf, ()):
+    for position in region.table.readers.get(nest.leaf.ref.buf, ()):
         reader = split_loops(nest.leaf.ref, body[position], names)
         if reader is None:
             return {}
         split[position] = reader
-    changed = [nest_of(split[position]) if position in split else other for position, other in enumerate(nests)]
-    return split if _can_inline(nest, at, table, changed, has_cse) else {}
+    changed = [split.get(position, stmt) for position, stmt in enumerate(body)]
+    return split if _can_inline(nest, at, _Region(changed, region.has_cse)) else {}
 
 
 def _inline_reads(value: Expr, inlinable: Mapping[Buf, PerfectNest]) -> Expr:
@@ -114,33 +136,35 @@ def match_indices(written: Ref, read: Ref) -> dict[Sym, Affine]:
     return values
 
 
-def _can_inline(
-    nest: PerfectNest, at: int, table: AccessTable, nests: Sequence[PerfectNest | None], has_cse: bool
-) -> bool:
-    leaf, buf = nest.leaf, nest.leaf.ref.buf
-    readers = table.readers.get(buf)
-    if buf.space is not MemorySpace.ARENA or isinstance(leaf, Update) or not readers or _is_narrowing_cast(leaf.value):
+def _can_inline(nest: PerfectNest, at: int, region: _Region) -> bool:
+    leaf, buf, table = nest.leaf, nest.leaf.ref.buf, region.table
+    positions = table.readers.get(buf)
+    if buf.space is not MemorySpace.ARENA or isinstance(leaf, Update) or not positions or buf in region.index_bufs:
+        return False
+    if _is_narrowing_cast(leaf.value):
         return False
     writers = table.writers[buf]
-    following = writers[bisect_right(writers, at)] if writers[-1] != at else len(nests)
-    if following < len(nests) and not _overwrites_array(nests[following]):
+    following = writers[bisect_right(writers, at)] if writers[-1] != at else len(region.nests)
+    if following < len(region.nests) and not _overwrites_array(region.nests[following]):
         return False
     if any(ref.buf is buf for ref in loads(leaf.value)):  # possibly by an inlined value
         return False
     is_unit = unit_covering_loops(leaf.ref, nest.loops) == {loop.sym for loop in nest.loops}
     if not nest.cond.is_true or not (is_unit or has_merged_axes(nest)):
         return False
-    readers = readers[bisect_left(readers, at) : bisect_right(readers, following)]  # later readers see a later write
-    consumers = [reader for reader in (nests[r] for r in readers) if reader is not None]
-    if not readers or len(consumers) < len(readers):
+    positions = positions[
+        bisect_left(positions, at) : bisect_right(positions, following)
+    ]  # later ones see a later write
+    readers = {position: reader for position in positions if (reader := region.readers[position]) is not None}
+    if not positions or len(readers) < len(positions):
         return False
-    reads = [ref for reader in consumers for ref in loads(reader.leaf.value) if ref.buf is buf]
+    reads = [ref for reader in readers.values() for ref in loads(reader.leaf.value) if ref.buf is buf]
     if not all(merges_equally(leaf.ref, ref) for ref in reads):
         return False
-    if cost(leaf.value).work and any(_is_widening_for_reductions(reader, table, nests) for reader in consumers):
+    if cost(leaf.value).work and any(_is_widening_for_reductions(reader, region) for reader in readers.values()):
         return False
-    return _is_profitable(nest, consumers, has_cse) and all(
-        _reads_same_values(nest, reader, at, r, table) for r, reader in zip(readers, consumers, strict=True)
+    return _is_profitable(nest, readers, region) and all(
+        _reads_same_values(nest, reader, at, position, table) for position, reader in readers.items()
     )
 
 
@@ -159,13 +183,11 @@ def _is_narrowing_cast(value: Expr) -> bool:
     return False
 
 
-def _is_widening_for_reductions(
-    nest: PerfectNest, table: AccessTable, nests: Sequence[PerfectNest | None]
-) -> bool:
+def _is_widening_for_reductions(nest: PerfectNest, region: _Region) -> bool:
     """Whether the nest stores a cast to a wider type, and its readers are reductions which read each cell often."""
     match nest.leaf:
         case Store(Ref(wide), Cast(Load(narrow), precision)) if precision.nbytes > narrow.buf.precision.nbytes:
-            readers = [nests[n] for n in table.readers.get(wide, ())]
+            readers = [region.nests[n] for n in region.table.readers.get(wide, ())]
             return wide.space is MemorySpace.ARENA and all(
                 reader is not None and isinstance(reader.leaf, Update) and reader.iterations > prod(wide.shape)
                 for reader in readers
@@ -173,19 +195,22 @@ def _is_widening_for_reductions(
     return False
 
 
-def _is_profitable(nest: PerfectNest, readers: Sequence[PerfectNest], has_cse: bool) -> bool:
+def _is_profitable(nest: PerfectNest, readers: Mapping[int, PerfectNest], region: _Region) -> bool:
     value_cost = cost(nest.leaf.value)
     if value_cost.nodes > machine.MAX_EXPR_NODES:
         return False
     if value_cost.work == 0 and not _is_guarded(nest.leaf.value):
         return True
     buf = nest.leaf.ref.buf
-    if len(readers) > 1 and any(_is_copy(reader, buf) for reader in readers):
+    if len(readers) > 1 and any(_is_copy(reader, buf) for reader in readers.values()):
         return False  # the copy is free to move on instead
-    if any(reader.iterations > prod(buf.shape) for reader in readers):
-        return False
-    uses = [(n, ref.indices) for n, reader in enumerate(readers) for ref in loads(reader.leaf.value) if ref.buf is buf]
-    return len(set(uses) if has_cse else uses) == 1 or cost(nest.leaf.value, has_cse).work <= machine.MAX_RECOMPUTED_OPS
+    is_cheap = cost(nest.leaf.value, region.has_cse).work <= machine.MAX_RECOMPUTED_OPS
+    for position, reader in readers.items():
+        lanes = 1 if is_cheap or not region.is_gather(position) else machine.GATHERED_VALUE_CYCLES
+        if reader.iterations * lanes > prod(buf.shape):
+            return False
+    uses = [(n, ref.indices) for n, reader in readers.items() for ref in loads(reader.leaf.value) if ref.buf is buf]
+    return len(set(uses) if region.has_cse else uses) == 1 or is_cheap
 
 
 def _is_guarded(value: Expr) -> bool:

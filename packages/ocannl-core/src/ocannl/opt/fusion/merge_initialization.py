@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ocannl.ir.affine import TRUE
-from ocannl.ir.loops import Apply, Const, Expr, IndexValue, Proc, Stmt, Store, Update, When, is_full
+from ocannl.ir.affine import TRUE, Affine, Sym
+from ocannl.ir.loops import Apply, Cast, Const, Expr, IndexValue, Proc, Ref, Stmt, Store, Update, When, is_full
+from ocannl.ir.ops import BY_NAME, WHERE
+from ocannl.ir.precision import Family
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.affine_equations import solve_affine_equations
 from ocannl.opt.analysis.constant_folding import is_representable
 from ocannl.opt.analysis.expression_cost import cost
+from ocannl.opt.analysis.indirect_nests import IndirectNest, indirect_nest_of
 from ocannl.opt.analysis.initial_stores import InitialStore, InitialStores
 from ocannl.opt.analysis.nests import AccessTable, PerfectNest, covering_loops, nest_of, same_objects, wrap_in_loops
 from ocannl.opt.analysis.substitution import substitute
@@ -35,20 +38,25 @@ def merge_initialization(proc: Proc) -> Proc:
     Gradients, which start at zero and accumulate one term per use, become values that can be inlined. A write of part
     of the cells, such as the diagonal of a zero matrix, becomes a guarded value. If the guarded value exists only where
     the guard holds, the guard must not differ between cells that are adjacent in memory: vectors compute them together.
+    A scatter that writes each cell at most once, such as the gradient of one class per example, becomes a comparison of
+    the loaded index with that of the cell.
     """
     initial_stores = InitialStores(AccessTable(proc.body))
     body: list[Stmt | None] = list(proc.body)
     for position, stmt in enumerate(proc.body):
         nest = nest_of(stmt)
-        if nest is None:
-            continue
-        merged = _merge_full_update(initial_stores, position, nest)
-        merged = merged or _merge_partial_write(initial_stores, position, nest)
+        if nest is not None:
+            merged = _merge_full_update(initial_stores, position, nest)
+            merged = merged or _merge_partial_write(initial_stores, position, nest)
+        else:
+            scatter = indirect_nest_of(stmt)
+            merged = None if scatter is None else _merge_scatter(initial_stores, position, scatter)
         if merged is not None:
             fill, nest = merged
             (body[position],) = wrap_in_loops(nest.loops, TRUE, (nest.leaf,))
             body[fill] = None
-        initial_stores.record(position, nest)
+        if nest is not None:
+            initial_stores.record(position, nest)
     remaining = tuple([stmt for stmt in body if stmt is not None])
     return proc if same_objects(remaining, proc.body) else replace(proc, body=remaining)
 
@@ -102,3 +110,48 @@ def _merge_partial_write(initial_stores: InitialStores, at: int, nest: PerfectNe
     if cost(merged).nodes > machine.MAX_EXPR_NODES or any(fill.leaf.ref.stride(sym) == 1 for sym in guarded_syms):
         return None
     return fill_position, PerfectNest(fill.loops, TRUE, Store(fill.leaf.ref, merged, leaf.origin))
+
+
+def _merge_scatter(initial_stores: InitialStores, at: int, scatter: IndirectNest) -> tuple[int, PerfectNest] | None:
+    """`_merge_partial_write` for cells at loaded indices, if each loop and each of the indices is along an axis of its
+    own, so that no cell is written twice."""
+    leaf = scatter.leaf
+    reaching = initial_stores.reaching_initialization(at, PerfectNest(scatter.loops, TRUE, leaf))
+    if reaching is None or any(ref.buf is leaf.ref.buf for ref in scatter.reads):
+        return None
+    fill_position, fill = reaching
+    first, values = fill.leaf.value, _cell_of_symbols(leaf.ref, fill.leaf.ref)
+    if values is None or set(values) != scatter.syms:
+        return None
+    if not isinstance(first, Const) or cost(leaf.value).work > machine.MAX_RECOMPUTED_OPS:
+        return None
+    value = substitute(leaf.value, values)
+    if isinstance(leaf, Update):
+        value = Apply(leaf.op, (first, value))
+    for index in scatter.indices:
+        test = _is_selected(substitute(index.value, values), values[index.sym])
+        value = Apply(WHERE, (Cast(test, first.precision), value, first))
+    return fill_position, PerfectNest(fill.loops, TRUE, Store(fill.leaf.ref, simplify_expr(value), leaf.origin))
+
+
+def _cell_of_symbols(ref: Ref, cell: Ref) -> dict[Sym, Affine] | None:
+    """The index of the cell along the axis of each symbol, if each axis with more than one cell has its own symbol,
+    which takes all values along it."""
+    values: dict[Sym, Affine] = {}
+    for index, at, size in zip(ref.indices, cell.indices, ref.buf.shape, strict=True):
+        sym = index.only_sym
+        if sym is not None and sym not in values and (sym.lo, sym.extent) == (0, size):
+            values[sym] = at
+        elif not (index.is_const and size == 1):
+            return None
+    return values
+
+
+def _is_selected(loaded: Expr, index: Affine) -> Expr:
+    """Whether a loaded index equals another one; compared in the type of the memory, of which vectors have more lanes,
+    if it is an integer that can hold the other."""
+    if isinstance(loaded, Cast):
+        kind = loaded.value.precision
+        if kind.family in (Family.SIGNED, Family.UNSIGNED) and is_representable(index, kind):
+            loaded = loaded.value
+    return Apply(BY_NAME["eq"], (loaded, IndexValue(index, loaded.precision)))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 from ocannl.ir.affine import TRUE, Affine, Sym, SymKind
@@ -19,20 +18,19 @@ from ocannl.ir.loops import (
     Stmt,
     Store,
     Update,
-    is_full,
     loop,
 )
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import BY_NAME, WHERE
 from ocannl.ir.precision import int64
 from ocannl.opt.analysis.constant_folding import make_const
+from ocannl.opt.analysis.indirect_nests import IndirectNest, indirect_nest_of
 from ocannl.opt.analysis.initial_stores import InitialStores
 from ocannl.opt.analysis.nests import (
     AccessTable,
     PerfectNest,
     bound_names,
     covering_loops,
-    loads,
     nest_of,
     wrap_in_loops,
 )
@@ -59,36 +57,6 @@ def merge_gather_initialization(proc: Proc) -> Proc:
     return _GatherStores(proc).result()
 
 
-@dataclass(frozen=True, slots=True)
-class _Gather:
-    """An update or store below loops and at least one bound index."""
-
-    loops: tuple[For, ...]
-    indices: tuple[BindIndex, ...]
-    leaf: Update | Store
-
-    @property
-    def reads(self) -> Iterator[Ref]:
-        for value in (self.leaf.value, *(index.value for index in self.indices)):
-            yield from loads(value)
-
-
-def _gather_of(stmt: Stmt) -> _Gather | None:
-    loops: list[For] = []
-    indices: list[BindIndex] = []
-    while True:
-        match stmt:
-            case For(body=(inner,)) if is_full(stmt) and stmt.sym.extent and not stmt.parallel_chunk:
-                loops.append(stmt)
-            case BindIndex(sym, _, (inner,)) if sym.kind is SymKind.INDIRECT:
-                indices.append(stmt)
-            case Update() | Store() if indices:
-                return _Gather(tuple(loops), tuple(indices), stmt)
-            case _:
-                return None
-        stmt = inner
-
-
 class _GatherStores:
     def __init__(self, proc: Proc) -> None:
         self.proc, self.names = proc, Namer(bound_names(proc))
@@ -101,14 +69,14 @@ class _GatherStores:
             if nest is not None:
                 self.initial_stores.record(position, nest)
                 continue
-            gather = _gather_of(stmt)
+            gather = indirect_nest_of(stmt)
             initial = self.initialization(position, gather) if gather is not None else None
             if initial is not None:
                 at, value = initial
                 body[at], body[position] = (), self.stored(stmt, value)
         return self.proc if all(body) else replace(self.proc, body=tuple(chain.from_iterable(body)))
 
-    def initialization(self, position: int, gather: _Gather) -> tuple[int, Const] | None:
+    def initialization(self, position: int, gather: IndirectNest) -> tuple[int, Const] | None:
         """The position and value of a store that initializes the cells of the gather, which writes each of them in one
         iteration."""
         leaf, syms = gather.leaf, {loop.sym for loop in gather.loops}

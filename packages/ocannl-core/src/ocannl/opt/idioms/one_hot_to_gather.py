@@ -31,7 +31,7 @@ from ocannl.opt.fusion.inline_producers import inline_producers, match_indices
 from ocannl.opt.fusion.merge_initialization import merge_initialization
 from ocannl.opt.simplify.simplify import select, simplify_expr
 
-EQ = BY_NAME["eq"]
+EQ, NEG = BY_NAME["eq"], BY_NAME["neg"]
 
 
 def one_hot_to_gather(proc: Proc, has_cse: bool = True) -> Proc:
@@ -132,6 +132,9 @@ def _guarded_value(value: Expr) -> tuple[Cond | Expr, Expr] | None:
         case Cast(inner, precision):
             guarded = _guarded_value(inner)
             return None if guarded is None else (guarded[0], Cast(guarded[1], precision))
+        case Apply(op, (inner,)) if op is NEG:
+            guarded = _guarded_value(inner)
+            return None if guarded is None else (guarded[0], Apply(NEG, (guarded[1],)))
         case _:
             return None
 
