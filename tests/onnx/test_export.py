@@ -99,6 +99,15 @@ def test_networks_consist_of_the_operators_of_the_field():
     assert (counts["LayerNormalization"], counts["Softmax"], counts["Gelu"]) == (5, 2, 2)
 
 
+@pytest.mark.parametrize(
+    "spec", ["...|...->a,b => ...|...->a", "...|...->a,b => ...|...->b", "n|...->... => |...->..."]
+)
+def test_running_sums_are_one_operator(spec):
+    x = oc.placeholder("x", b=[2], i=[3], o=[2, 20])
+    model = check({"y": oc.cumsum(x + 1, spec)}, {"x": x})
+    assert [node.op_type for node in model.graph.node] == ["Add", "CumSum"]
+
+
 x, y = (oc.placeholder(name, b=[2], i=[], o=[6]) for name in "xy")
 ids = oc.placeholder("ids", b=[2, 5], i=[], o=[], dtype="int32")
 picture = oc.placeholder("picture", b=[2], i=[], o=[9, 7, 4])

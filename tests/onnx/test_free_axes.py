@@ -121,7 +121,7 @@ def test_sizes_that_are_computed_have_a_text() -> None:
         (lambda x: x * float(x.dims[0]) ** 0.5, "no polynomial in the sizes"),
         (lambda x: x * min(x.dims[0], 100), "no polynomial in the sizes"),
         (lambda x: x + oc.tensor(np.ones((4, 6, 5)), batch_axes=2), "does not exist for n = 3"),
-        (lambda x: oc.cumsum(x, "n, m|c => m|c"), "no polynomial in the sizes"),
+        (lambda x: oc.cumprod(x, "n, m|c => m|c"), "no polynomial in the sizes"),
         (lambda x: reduce(lambda y, _: oc.sin(y), range(x.dims[0]), x), "the number of operators depends on sizes"),
         (lambda x: oc.sin(x) if x.dims[0] < 100 else x, "not the same for all sizes"),
     ],
