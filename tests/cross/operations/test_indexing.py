@@ -163,6 +163,28 @@ def test_topk_of_many_ties(largest: bool) -> None:
         np.testing.assert_array_equal(ids, order[:, :k])
 
 
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("size", [1, 40, 256, 257, 600])
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int8", "uint16", "int32", "uint32", "int64"])
+def test_topk_of_rows_of_any_size(kind: str, size: int, largest: bool, rng: np.random.Generator) -> None:
+    """Beside a stable sort in Python, with extremes of the type, ties, zeros of both signs, and NaN."""
+    limits = np.finfo(kind) if kind.startswith("float") else np.iinfo(kind)
+    special = [-np.inf, np.inf, np.nan, -0.0, 0.0] if kind.startswith("float") else [0, 1]
+    cells = np.array([*special, limits.min, limits.max, 2, 3], kind)
+    numbers = rng.integers(0, 100, (3, size)).astype(kind)
+    x = np.where(rng.random((3, size)) < 0.3, rng.choice(cells, (3, size)), numbers)
+
+    def first(row: list[float], k: int) -> list[int]:
+        keys = [(np.isnan(cell) != largest, 0 if np.isnan(cell) else -cell if largest else cell) for cell in row]
+        return sorted(range(size), key=keys.__getitem__)[:k]
+
+    for k in {0, 1, min(8, size), min(20, size), size}:
+        values, ids = (value("numpy", result) for result in oc.topk(oc.tensor(x), k, "ij => i", largest=largest))
+        want = np.array([first(row, k) for row in x.tolist()], "int32").reshape(3, k)
+        np.testing.assert_array_equal(ids, want)
+        np.testing.assert_array_equal(values, np.take_along_axis(x, want, 1))
+
+
 def test_nonzero_and_unique_are_bounded(backend: str) -> None:
     x = np.array([[0.0, 3.0], [np.nan, 0.0], [3.0, 1.0]])
     np.testing.assert_array_equal(value(backend, oc.nonzero(x, 3)), np.argwhere(x)[:3])

@@ -163,21 +163,17 @@ def _ordered(cells: Array, descending: bool) -> Array:
 
 
 def _stable_order(cells: Array, descending: bool) -> Array:
-    """Descending orders are ascending orders of the reversed array, so that indices of equal cells ascend."""
-    order = _ascending_order(cells[..., ::-1] if descending else cells)
-    return cells.shape[-1] - 1 - order[..., ::-1] if descending else order
-
-
-def _ascending_order(cells: Array) -> Array:
     """The indices of a stable sort. Types of at most 32 bits are sorted as numbers of 64 bits: a cell, and its index as
     the low bits. All of these numbers differ, so that a sort which is not stable, but faster, has the same result."""
     if cells.dtype.itemsize > 4 or cells.size == 0:
-        return np.argsort(cells, axis=-1, kind="stable").astype(np.int32)
+        return _stable_order_of_wide_cells(cells, descending)
     rows = cells.reshape(-1, cells.shape[-1])
     order = np.empty(rows.shape, np.int32)
 
     def write(block: slice) -> None:
         keys = _ordinals(rows[block]).astype(np.int64)
+        if descending:
+            np.invert(keys, out=keys)
         keys <<= 32
         keys |= np.arange(rows.shape[-1])
         keys.sort(axis=-1)
@@ -185,6 +181,12 @@ def _ascending_order(cells: Array) -> Array:
 
     for_each_block(write, *rows.shape)
     return order.reshape(cells.shape)
+
+
+def _stable_order_of_wide_cells(cells: Array, descending: bool) -> Array:
+    """Descending orders are ascending orders of the reversed array, so that indices of equal cells ascend."""
+    order = np.argsort(cells[..., ::-1] if descending else cells, axis=-1, kind="stable").astype(np.int32)
+    return cells.shape[-1] - 1 - order[..., ::-1] if descending else order
 
 
 def _ordinals(cells: Array) -> Array:
@@ -199,8 +201,9 @@ def _ordinals(cells: Array) -> Array:
 
 def _first_in_order(cells: Array, k: int, descending: bool) -> Array:
     """The first `k` indices of the stable order, in blocks of rows."""
-    size = cells.shape[-1]
-    if k == 0 or cells.size == 0 or 8 * k > size:
+    size, groups = cells.shape[-1], _GROUPS_PER_CELL * k
+    max_sorted = groups - 1 if cells.dtype.itemsize > 4 else max(_SHORT_ROW, 2 * groups)
+    if k == 0 or cells.size == 0 or size <= max_sorted:
         return _stable_order(cells, descending)[..., :k]
     rows = cells.reshape(-1, size)
     ids = np.empty((len(rows), k), np.int32)
@@ -213,6 +216,7 @@ def _first_in_order(cells: Array, k: int, descending: bool) -> Array:
 
 
 _GROUPS_PER_CELL = 8
+_SHORT_ROW = 256  # cells that NumPy sorts faster than it finds candidates
 
 
 def _first_of_rows(rows: Array, k: int, descending: bool) -> Array:
@@ -225,7 +229,7 @@ def _first_of_rows(rows: Array, k: int, descending: bool) -> Array:
     bound = np.partition(extremes, rank, axis=-1)[:, rank : rank + 1]
     row, column = np.divmod(np.flatnonzero(~(rows < bound) if descending else ~(rows > bound)), size)
     values = rows[row, column]
-    if descending:  # as in `_stable_order`
+    if descending:  # as in `_stable_order_of_wide_cells`
         order = len(row) - 1 - np.lexsort((values[::-1], -row[::-1]))[::-1]
     else:
         order = np.lexsort((values, row))
