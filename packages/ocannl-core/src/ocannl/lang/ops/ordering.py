@@ -171,11 +171,7 @@ def _stable_order(cells: Array, descending: bool) -> Array:
     order = np.empty(rows.shape, np.int32)
 
     def write(block: slice) -> None:
-        keys = _ordinals(rows[block]).astype(np.int64)
-        if descending:
-            np.invert(keys, out=keys)
-        keys <<= 32
-        keys |= np.arange(rows.shape[-1])
+        keys = _keys(rows[block], np.arange(rows.shape[-1]), descending)
         keys.sort(axis=-1)
         order[block] = keys  # the low bits
 
@@ -187,6 +183,16 @@ def _stable_order_of_wide_cells(cells: Array, descending: bool) -> Array:
     """Descending orders are ascending orders of the reversed array, so that indices of equal cells ascend."""
     order = np.argsort(cells[..., ::-1] if descending else cells, axis=-1, kind="stable").astype(np.int32)
     return cells.shape[-1] - 1 - order[..., ::-1] if descending else order
+
+
+def _keys(cells: Array, indices: Array, descending: bool) -> Array:
+    """Integers in the order of the cells, with their indices as the low bits."""
+    keys = _ordinals(cells).astype(np.int64)
+    if descending:
+        np.invert(keys, out=keys)
+    keys <<= 32
+    keys |= indices
+    return keys
 
 
 def _ordinals(cells: Array) -> Array:
@@ -216,25 +222,32 @@ def _first_in_order(cells: Array, k: int, descending: bool) -> Array:
 
 
 _GROUPS_PER_CELL = 8
+_CELLS_PER_GROUP = 16
+_MAX_GROUPS = 256  # of a long row, unless `k` needs more: with few groups, NumPy's loops over them are short
 _SHORT_ROW = 256  # cells that NumPy sorts faster than it finds candidates
 
 
 def _first_of_rows(rows: Array, k: int, descending: bool) -> Array:
     """Sorts candidates only. Each row is divided into groups: the k-th of the extremes of groups is not after the k-th
     cell, so cells after this bound are no candidates."""
-    size, groups = rows.shape[-1], _GROUPS_PER_CELL * k
+    size = rows.shape[-1]
+    groups = max(_GROUPS_PER_CELL * k, min(_MAX_GROUPS, size // _CELLS_PER_GROUP))
     grouped = rows[:, : size // groups * groups].reshape(len(rows), -1, groups)
     extremes = grouped.max(1) if descending else np.fmin.reduce(grouped, axis=1)
     rank = groups - k if descending else k - 1
     bound = np.partition(extremes, rank, axis=-1)[:, rank : rank + 1]
     row, column = np.divmod(np.flatnonzero(~(rows < bound) if descending else ~(rows > bound)), size)
-    values = rows[row, column]
+    values, starts = rows[row, column], np.searchsorted(row, np.arange(len(rows) + 1))
+    if values.dtype.itemsize <= 4:
+        table = np.full((len(rows), np.diff(starts).max()), np.iinfo(np.int64).max)
+        table[row, np.arange(len(row)) - starts[row]] = _keys(values, column, descending)
+        table.sort(axis=-1)
+        return table[:, :k].astype(np.int32)  # the low bits
     if descending:  # as in `_stable_order_of_wide_cells`
         order = len(row) - 1 - np.lexsort((values[::-1], -row[::-1]))[::-1]
     else:
         order = np.lexsort((values, row))
-    starts = np.searchsorted(row, np.arange(len(rows)))
-    first: Array = column[order[starts[:, None] + np.arange(k)]]
+    first: Array = column[order[starts[:-1, None] + np.arange(k)]]
     return first
 
 
