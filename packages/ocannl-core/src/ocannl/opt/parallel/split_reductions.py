@@ -76,9 +76,24 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
     return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs)) if bufs else proc
 
 
-def choose_part_count(extent: int) -> int:
+def choose_part_count(extent: int, limit: int = machine.MAX_REDUCTION_PARTS) -> int:
     """Returns the largest allowed number of parts of equal length for a loop; 0 for an empty loop."""
-    return max(n for n in range(1, machine.MAX_REDUCTION_PARTS + 1) if extent % n == 0) if extent else 0
+    return max(n for n in range(1, limit + 1) if extent % n == 0) if extent else 0
+
+
+def _has_long_rows(group: FusionGroup) -> bool:
+    """Whether the reduction runs across rows so long that threads can share them."""
+    reduction = _single_reduction(group)
+    if reduction is None or len(reduction.syms) != 1:
+        return False
+    syms = (*group.syms, *reduction.syms)
+    rows = [
+        ref for ref in loads(reduction.update.value)
+        if all(map(ref.stride, syms)) and _is_outermost(reduction.syms[0], ref, syms)
+    ]  # fmt: skip
+    is_contiguous = any(ref.stride(sym) == 1 for ref in rows for sym in group.syms)
+    results = prod(sym.extent for sym in group.syms)
+    return is_contiguous and results >= machine.MIN_OUTER_TRIPS * machine.PAGE_ELEMENTS
 
 
 def _split_for_threads(group: FusionGroup, min_iterations: int) -> tuple[Sym, int] | None:
@@ -97,7 +112,10 @@ def _split_for_threads(group: FusionGroup, min_iterations: int) -> tuple[Sym, in
     if operand is None:
         return None
     outer = max(syms, key=lambda sym: abs(operand.stride(sym)))
-    part_count = choose_part_count(outer.extent)
+    limit = machine.MAX_REDUCTION_PARTS
+    if _has_long_rows(group):
+        limit = max(1, min(limit, outer.extent // machine.MIN_ROWS_PER_PART))
+    part_count = choose_part_count(outer.extent, limit)
     is_profitable = part_count >= min(machine.MIN_REDUCTION_PARTS, outer.extent)
     return (outer, part_count) if outer in reduction.syms and is_profitable else None
 
@@ -117,7 +135,7 @@ def _split_outermost(group: FusionGroup) -> tuple[Sym, int] | None:
     if prod(sym.extent for sym in syms) < machine.MIN_PARALLEL_OPS:
         return None
     outer = [sym for sym in reduction.syms if all(_is_outermost(sym, ref, syms) for ref in operands)]
-    if not outer:
+    if not outer or (_has_long_rows(group) and outer[0].extent < machine.MIN_SPLIT_ROWS):
         return None
     counts = range(machine.MIN_REDUCTION_PARTS, machine.MAX_REDUCTION_PARTS + 1)
     part_count = next((n for n in counts if outer[0].extent % n == 0), 0)

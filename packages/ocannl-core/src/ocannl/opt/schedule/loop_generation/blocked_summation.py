@@ -17,7 +17,7 @@ from ocannl.ir.loops import AccessMode, Body, For, Load, Store
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, is_rounded_sum
-from ocannl.opt.analysis.nests import split_condition, wrap_with_bounds
+from ocannl.opt.analysis.nests import loads, split_condition, wrap_with_bounds
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
 
 TripCounts = tuple[int, ...]
@@ -58,14 +58,33 @@ def max_additions(group: FusionGroup, reduction: Reduction) -> int:
     return limit
 
 
-def summation_blocks(reduction: Reduction, loops: Sequence[Sym], limit: int, names: Namer) -> SummationBlocks:
+def runs_across_long_rows(group: FusionGroup, plan: TilePlan) -> bool:
+    """Whether the reduction runs across rows of a large array, each longer than a tile, and reads each cell once."""
+    if len(plan.reduction_syms) != 1:
+        return False
+    (reduction,), (k,) = group.reductions, plan.reduction_syms
+    syms = [sym for sym in (*group.syms, k) if sym.extent > 1]
+    if prod(sym.extent for sym in syms) < machine.MIN_SPLIT_ITERATIONS:
+        return False
+    return plan.vector.extent > machine.STREAM_ROW_ELEMENTS and any(
+        all(map(ref.stride, syms)) and ref.stride(plan.vector) == 1 and abs(ref.stride(k)) >= plan.vector.extent
+        for ref in loads(reduction.update.value)
+    )
+
+
+def summation_blocks(
+    reduction: Reduction, loops: Sequence[Sym], limit: int, names: Namer, min_size: int = 0
+) -> SummationBlocks:
     """Divides the loops of a reduction, outermost first, if rounding errors depend on the number of additions."""
-    return divide_loops(loops, limit, names) if is_rounded_sum(reduction.update) else SummationBlocks((tuple(loops),))
+    is_rounded = is_rounded_sum(reduction.update)
+    return divide_loops(loops, limit, names, min_size) if is_rounded else SummationBlocks((tuple(loops),))
 
 
-def divide_loops(loops: Sequence[Sym], limit: int, names: Namer) -> SummationBlocks:
-    """Divides loops, outermost first, into blocks such that a term takes part in about `limit` additions at most."""
-    sizes = block_sizes(tuple([sym.extent for sym in loops]), limit)
+def divide_loops(loops: Sequence[Sym], limit: int, names: Namer, min_size: int = 0) -> SummationBlocks:
+    """Divides loops, outermost first, into blocks such that a term takes part in about `limit` additions at most; a
+    single long loop into blocks of about `min_size` iterations, if this suffices."""
+    extents = tuple([sym.extent for sym in loops])
+    sizes = short_block_sizes(extents, limit, min_size) or block_sizes(extents, limit)
     if len(sizes) < 2:
         return SummationBlocks((tuple(loops),))
     levels: list[list[Sym]] = [[] for _ in sizes]
@@ -97,7 +116,8 @@ def tile_summation_blocks(group: FusionGroup, plan: TilePlan, names: Namer) -> S
     (reduction,) = group.reductions
     limit = max_additions(group, reduction)
     if plan.vector not in plan.reduction_syms:
-        return summation_blocks(reduction, plan.reduction_syms, limit, names)
+        min_size = machine.STREAMED_ROWS if runs_across_long_rows(group, plan) else 0
+        return summation_blocks(reduction, plan.reduction_syms, limit, names, min_size)
     tiles = Sym(plan.vector.name, 0, ceil(plan.vector.extent / (plan.vectors * plan.lanes)) - 1)
     limit -= plan.vectors + plan.lanes.bit_length()  # additions of vectors and, pairwise, of lanes
     return summation_blocks(reduction, (*plan.reduction_syms[:-1], tiles), limit, names)
@@ -120,6 +140,16 @@ def block_sizes(extents: tuple[int, ...], limit: int) -> tuple[TripCounts, ...]:
             if 0 < len(sizes) <= levels and additions_per_term(sizes) <= limit:
                 return sizes
     return _divide(extents, 2, 2)
+
+
+def short_block_sizes(extents: tuple[int, ...], limit: int, min_size: int) -> tuple[TripCounts, ...]:
+    """Returns the trip counts of a long loop in the shortest blocks of `min_size` to twice as many iterations in which
+    terms take part in no more additions than in those of `block_sizes`; otherwise nothing."""
+    if not min_size or len(extents) > 1 or extents[0] <= 4 * min_size:
+        return ()
+    limit = additions_per_term(block_sizes(extents, limit))
+    candidates = [((ceil(extents[0] / size),), (size,)) for size in range(min_size, 2 * min_size + 1)]
+    return next((sizes for sizes in candidates if additions_per_term(sizes) <= limit), ())
 
 
 def additions_per_term(sizes: Sequence[TripCounts]) -> int:

@@ -15,6 +15,7 @@ from ocannl.opt.schedule.plan.loop_order import order_loops
 from ocannl.opt.schedule.plan.prefetched_operands import with_prefetched_operands, with_prefetched_panels
 from ocannl.opt.schedule.plan.register_tiles import TilePlan, best_tile_plan
 from ocannl.opt.schedule.plan.scalar_plans import ScalarPlan, scalar_plan
+from ocannl.opt.schedule.plan.streamed_rows import with_streamed_rows
 
 Plan = ScalarPlan | TilePlan
 
@@ -24,6 +25,9 @@ def model_plan(group: FusionGroup, capabilities: Capabilities, is_parallel: bool
     tile = best_tile_plan(group, capabilities, is_parallel)
     if tile is None:
         return scalar_plan(group)
+    streamed = with_streamed_rows(group, tile, capabilities, is_parallel)
+    if streamed is not None:
+        return streamed
     cpu = capabilities.cpu
     plan = with_prefetched_panels(group, order_loops(group, tile, cpu, is_parallel), cpu)
     return with_prefetched_operands(group, plan, cpu)

@@ -25,6 +25,7 @@ from ocannl.opt.schedule.plan.register_tiles import (
     tiling_problem,
 )
 from ocannl.opt.schedule.plan.scalar_plans import ScalarPlan, scalar_plan
+from ocannl.opt.schedule.plan.streamed_rows import with_streamed_rows
 
 
 def candidate_plans(
@@ -37,7 +38,9 @@ def candidate_plans(
     if tile_plan is None:
         return (scalar_plan(group),)
     rounding, cpu = rounding_class(group, tile_plan), capabilities.cpu
-    best = with_prefetched_panels(group, order_loops(group, tile_plan, cpu, is_parallel), cpu)
+    best = with_streamed_rows(group, tile_plan, capabilities, is_parallel)
+    if best is None:
+        best = with_prefetched_panels(group, order_loops(group, tile_plan, cpu, is_parallel), cpu)
     candidates = {best: None}
     variants = chain(_loop_order_variants(tile_plan), _tile_variants(group, tile_plan, capabilities))
     equal = (variant for variant in variants if rounding_class(group, variant) == rounding)
