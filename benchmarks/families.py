@@ -90,7 +90,8 @@ def model_calls(program: Model, ctx: oc.Context) -> tuple[Call, Peers]:
     output = program.block(*inputs.values())
     if program.target is None:
         ctx.init(output)
-        model = ctx.compile(output.forward)
+        with oc.settings(precompute_weights=True):  # packed once, as in functions of `oc.compile` and in ONNX Runtime
+            model = ctx.compile(output.forward)
         weights = {path: ctx[p] for path, p in program.block.params.items()}
 
         def ours() -> list[Any]:
