@@ -164,6 +164,16 @@ def test_topk_of_many_ties(largest: bool) -> None:
 
 
 @pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "uint8", "int32"])
+def test_topk_of_one_row_of_ties_among_others(kind: str, largest: bool) -> None:
+    x = np.random.default_rng(5).integers(0, 200, size=(40, 3000)).astype(kind)
+    x[7] = 1
+    ids = value("numpy", oc.topk(x, 8, "ij => i", largest=largest)[1])
+    order = value("numpy", oc.argsort(x, "ij => i", descending=largest))
+    np.testing.assert_array_equal(ids, order[:, :8])
+
+
+@pytest.mark.parametrize("largest", [False, True])
 @pytest.mark.parametrize("size", [1, 40, 256, 257, 600])
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int8", "uint16", "int32", "uint32", "int64"])
 def test_topk_of_rows_of_any_size(kind: str, size: int, largest: bool, rng: np.random.Generator) -> None:

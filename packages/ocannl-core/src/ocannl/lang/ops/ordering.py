@@ -83,8 +83,8 @@ def topk(x: object, k: int, spec: str | None = None, *, largest: bool = True, **
 
         values, ids = oc.topk(x, 3, "...|t,c => ...|c")  # of t
 
-    Of equal cells, those of lower indices come first. NaN is greater than all numbers. An axis of n cells takes
-    O(n + k log k) operations, unless many cells are equal to the last one that is selected.
+    Of equal cells, those of lower indices come first. NaN is greater than all numbers. A long axis of n cells takes
+    O(n + k log k) operations, unless many cells are equal to the last one that is selected; a short one is sorted.
 
     Shapes: those of `x`, except for the size `k` of the axis.
     Grad:   `g`, added to the selected cells; none to the indices.
@@ -207,7 +207,7 @@ def _ordinals(cells: Array) -> Array:
 
 def _first_in_order(cells: Array, k: int, descending: bool) -> Array:
     """The first `k` indices of the stable order, in blocks of rows."""
-    size, groups = cells.shape[-1], _GROUPS_PER_CELL * k
+    size, groups = cells.shape[-1], _GROUPS_PER_SELECTED_CELL * k
     max_sorted = groups - 1 if cells.dtype.itemsize > 4 else max(_SHORT_ROW, 2 * groups)
     if k == 0 or cells.size == 0 or size <= max_sorted:
         return _stable_order(cells, descending)[..., :k]
@@ -221,9 +221,10 @@ def _first_in_order(cells: Array, k: int, descending: bool) -> Array:
     return ids.reshape(*cells.shape[:-1], k)
 
 
-_GROUPS_PER_CELL = 8
+_GROUPS_PER_SELECTED_CELL = 8
 _CELLS_PER_GROUP = 16
 _MAX_GROUPS = 256  # of a long row, unless `k` needs more: with few groups, NumPy's loops over them are short
+_MAX_PADDING = 4  # cells of a table of candidates, for each candidate; rows with many ties have many
 _SHORT_ROW = 256  # cells that NumPy sorts faster than it finds candidates
 
 
@@ -231,15 +232,16 @@ def _first_of_rows(rows: Array, k: int, descending: bool) -> Array:
     """Sorts candidates only. Each row is divided into groups: the k-th of the extremes of groups is not after the k-th
     cell, so cells after this bound are no candidates."""
     size = rows.shape[-1]
-    groups = max(_GROUPS_PER_CELL * k, min(_MAX_GROUPS, size // _CELLS_PER_GROUP))
+    groups = max(_GROUPS_PER_SELECTED_CELL * k, min(_MAX_GROUPS, size // _CELLS_PER_GROUP))
     grouped = rows[:, : size // groups * groups].reshape(len(rows), -1, groups)
     extremes = grouped.max(1) if descending else np.fmin.reduce(grouped, axis=1)
     rank = groups - k if descending else k - 1
     bound = np.partition(extremes, rank, axis=-1)[:, rank : rank + 1]
     row, column = np.divmod(np.flatnonzero(~(rows < bound) if descending else ~(rows > bound)), size)
     values, starts = rows[row, column], np.searchsorted(row, np.arange(len(rows) + 1))
-    if values.dtype.itemsize <= 4:
-        table = np.full((len(rows), np.diff(starts).max()), np.iinfo(np.int64).max)
+    width = int(np.diff(starts).max())
+    if values.dtype.itemsize <= 4 and len(rows) * width <= _MAX_PADDING * len(values):
+        table = np.full((len(rows), width), np.iinfo(np.int64).max)
         table[row, np.arange(len(row)) - starts[row]] = _keys(values, column, descending)
         table.sort(axis=-1)
         return table[:, :k].astype(np.int32)  # the low bits

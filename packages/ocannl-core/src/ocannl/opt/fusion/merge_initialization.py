@@ -98,8 +98,8 @@ def _merge_partial_write(initial_stores: InitialStores, at: int, nest: PerfectNe
     first, value = fill.leaf.value, substitute(leaf.value, values)
     if cost(value).work > machine.MAX_RECOMPUTED_OPS:
         return None  # vectors compute both sides of a guard
-    if not all(is_representable(e.index, e.precision) for e in walk(value) if isinstance(e, IndexValue)):
-        return None  # outside of the guard, an index of a narrow type would overflow
+    if _has_narrow_index(value):
+        return None
     if isinstance(leaf, Update):
         initial = simplify_expr(first, in_range)
         if not isinstance(initial, Const):
@@ -110,6 +110,11 @@ def _merge_partial_write(initial_stores: InitialStores, at: int, nest: PerfectNe
     if cost(merged).nodes > machine.MAX_EXPR_NODES or any(fill.leaf.ref.stride(sym) == 1 for sym in guarded_syms):
         return None
     return fill_position, PerfectNest(fill.loops, TRUE, Store(fill.leaf.ref, merged, leaf.origin))
+
+
+def _has_narrow_index(value: Expr) -> bool:
+    """Whether an index overflows its type where a guard, or a comparison, ignores the value."""
+    return not all(is_representable(e.index, e.precision) for e in walk(value) if isinstance(e, IndexValue))
 
 
 def _merge_scatter(initial_stores: InitialStores, at: int, scatter: IndirectNest) -> tuple[int, PerfectNest] | None:
@@ -126,6 +131,8 @@ def _merge_scatter(initial_stores: InitialStores, at: int, scatter: IndirectNest
     if not isinstance(first, Const) or cost(leaf.value).work > machine.MAX_RECOMPUTED_OPS:
         return None
     value = substitute(leaf.value, values)
+    if _has_narrow_index(value):
+        return None
     if isinstance(leaf, Update):
         value = Apply(leaf.op, (first, value))
     for index in scatter.indices:
@@ -152,6 +159,7 @@ def _is_selected(loaded: Expr, index: Affine) -> Expr:
     if it is an integer that can hold the other."""
     if isinstance(loaded, Cast):
         kind = loaded.value.precision
-        if kind.family in (Family.SIGNED, Family.UNSIGNED) and is_representable(index, kind):
+        is_widening = kind.family in (Family.SIGNED, Family.UNSIGNED) and kind.nbytes <= loaded.precision.nbytes
+        if is_widening and is_representable(index, kind):
             loaded = loaded.value
     return Apply(BY_NAME["eq"], (loaded, IndexValue(index, loaded.precision)))

@@ -54,7 +54,7 @@ def _mark_stores(stmt: Stmt, results: set[Buf], max_work: int, loops: tuple[For,
     """Marks the aligned vector stores to the buffers in `results` as non-temporal; `loops` are those around the
     statement, outermost first."""
     match stmt:
-        case For(mode=Mode.VECTORIZED, body=body) if not any(isinstance(inner, For) for inner in body):
+        case For(mode=Mode.VECTORIZED, body=body) if not any(isinstance(inner, For) for inner in body):  # innermost
             work = sum(cost(inner.value).work for inner in body if isinstance(inner, Let | Store))
             if work > max_work:
                 return stmt

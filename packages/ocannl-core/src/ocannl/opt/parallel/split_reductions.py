@@ -76,8 +76,12 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
     return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs)) if bufs else proc
 
 
-def choose_part_count(extent: int, limit: int = machine.MAX_REDUCTION_PARTS) -> int:
+def choose_part_count(extent: int) -> int:
     """Returns the largest allowed number of parts of equal length for a loop; 0 for an empty loop."""
+    return _largest_divisor(extent, machine.MAX_REDUCTION_PARTS)
+
+
+def _largest_divisor(extent: int, limit: int) -> int:
     return max(n for n in range(1, limit + 1) if extent % n == 0) if extent else 0
 
 
@@ -115,7 +119,7 @@ def _split_for_threads(group: FusionGroup, min_iterations: int) -> tuple[Sym, in
     limit = machine.MAX_REDUCTION_PARTS
     if _has_long_rows(group):
         limit = max(1, min(limit, outer.extent // machine.MIN_ROWS_PER_PART))
-    part_count = choose_part_count(outer.extent, limit)
+    part_count = _largest_divisor(outer.extent, limit)
     is_profitable = part_count >= min(machine.MIN_REDUCTION_PARTS, outer.extent)
     return (outer, part_count) if outer in reduction.syms and is_profitable else None
 
