@@ -32,7 +32,7 @@ from twins.families import FAMILIES
 
 RESULTS = Path(__file__).parent / "results"
 QUICK = {"rounds": 1, "seconds": 0.3}
-QUICK_SYSTEMS = ("ocannl_llvm", "torch_eager", "torch_compile", "jax")
+QUICK_SYSTEMS = ("ocannl_llvm", "torch_eager", "jax")
 THOROUGH = {"rounds": 3, "seconds": 2.0}
 
 
