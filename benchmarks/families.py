@@ -121,15 +121,11 @@ def model_calls(program: Model, ctx: oc.Context) -> tuple[Call, Peers]:
         routine()
         return [float(ctx[loss])]
 
-    trainers: dict[str, Callable[[], Any]] = {
-        "PyTorch": lambda: by_torch.Trainer(training), "compiled": lambda: by_torch.Trainer(training, True),
-        "JAX": lambda: by_jax.Trainer(training),
-    }  # fmt: skip
-    return step, {name: partial(step_of, trainer, batch) for name, trainer in trainers.items()}
-
-
-def step_of(trainer: Callable[[], Any], batch: Mapping[str, Any]) -> Call:
-    return partial(trainer().step, batch)
+    return step, {
+        "PyTorch": lambda: partial(by_torch.Trainer(training).step, batch),
+        "compiled": lambda: partial(by_torch.Trainer(training, True).step, batch),
+        "JAX": lambda: partial(by_jax.Trainer(training).step, batch),
+    }
 
 
 # --- measurement ------------------------------------------------------------------------------------------------------

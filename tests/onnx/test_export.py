@@ -102,7 +102,7 @@ def test_networks_consist_of_the_operators_of_the_field():
 @pytest.mark.parametrize(
     "spec", ["...|...->a,b => ...|...->a", "...|...->a,b => ...|...->b", "n|...->... => |...->..."]
 )
-def test_running_sums_are_one_operator(spec):
+def test_running_sums_export_as_cumsum(spec):
     x = oc.placeholder("x", b=[2], i=[3], o=[2, 20])
     model = check({"y": oc.cumsum(x + 1, spec)}, {"x": x})
     assert [node.op_type for node in model.graph.node] == ["Add", "CumSum"]

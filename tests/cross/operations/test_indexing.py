@@ -165,7 +165,7 @@ def test_topk_of_many_ties(largest: bool) -> None:
 
 @pytest.mark.parametrize("largest", [False, True])
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64", "uint8", "int32"])
-def test_topk_of_one_row_of_ties_among_others(kind: str, largest: bool) -> None:
+def test_topk_of_skewed_ties(kind: str, largest: bool) -> None:
     x = np.random.default_rng(5).integers(0, 200, size=(40, 3000)).astype(kind)
     x[7] = 1
     ids = value("numpy", oc.topk(x, 8, "ij => i", largest=largest)[1])

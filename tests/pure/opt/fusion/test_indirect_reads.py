@@ -67,7 +67,7 @@ def test_a_gradient_of_chosen_cells_is_a_comparison() -> None:
     assert not any(isinstance(node, Update) and node.ref.buf.name == "x_grad" for node in walk(final.body))
 
 
-def test_ids_of_a_type_that_holds_fewer_numbers_than_there_are_cells() -> None:
+def test_ids_of_a_narrow_type() -> None:
     x, t = param("x", 3, 200, batch=1), oc.placeholder("ids", batch=[3], dtype=oc.int8)
     loss = oc.cross_entropy(x, t).sum()
     optimized(train.grad_update(loss), [loss, x.grad], {t: np.array([-56, 127, 3], np.int8)})  # -56 is 200 - 256

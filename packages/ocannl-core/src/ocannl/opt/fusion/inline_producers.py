@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from math import prod
 
@@ -98,6 +99,14 @@ class _Region:
             self.readers[position] = PerfectNest(gather.loops, TRUE, gather.leaf)
             self.index_bufs.update(ref.buf for ref in gather.index_reads)
 
+    def with_statements(self, stmts: Mapping[int, Stmt]) -> _Region:
+        """Returns a copy with statements replaced, as by `update`."""
+        region = copy(self)
+        region.nests, region.readers, region.index_bufs = list(self.nests), list(self.readers), set(self.index_bufs)
+        for position, stmt in stmts.items():
+            region.update(position, stmt)
+        return region
+
     def is_gather(self, position: int) -> bool:
         return self.readers[position] is not self.nests[position]
 
@@ -110,8 +119,7 @@ def _split_readers(nest: PerfectNest, at: int, region: _Region, body: Sequence[S
         if reader is None:
             return {}
         split[position] = reader
-    changed = [split.get(position, stmt) for position, stmt in enumerate(body)]
-    return split if _can_inline(nest, at, _Region(changed, region.has_cse)) else {}
+    return split if _can_inline(nest, at, region.with_statements(split)) else {}
 
 
 def _inline_reads(value: Expr, inlinable: Mapping[Buf, PerfectNest]) -> Expr:
@@ -206,8 +214,8 @@ def _is_profitable(nest: PerfectNest, readers: Mapping[int, PerfectNest], region
         return False  # the copy is free to move on instead
     is_cheap = cost(nest.leaf.value, region.has_cse).work <= machine.MAX_RECOMPUTED_OPS
     for position, reader in readers.items():
-        lanes = 1 if is_cheap or not region.is_gather(position) else machine.GATHERED_VALUE_CYCLES
-        if reader.iterations * lanes > prod(buf.shape):
+        cycles = 1 if is_cheap or not region.is_gather(position) else machine.GATHERED_VALUE_CYCLES
+        if reader.iterations * cycles > prod(buf.shape):
             return False
     uses = [(n, ref.indices) for n, reader in readers.items() for ref in loads(reader.leaf.value) if ref.buf is buf]
     return len(set(uses) if region.has_cse else uses) == 1 or is_cheap

@@ -18,7 +18,7 @@ from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, is_rounded_sum
 from ocannl.opt.analysis.nests import loads, split_condition, wrap_with_bounds
-from ocannl.opt.schedule.plan.register_tiles import TilePlan
+from ocannl.opt.schedule.plan.register_tiles import TilePlan, reads_rows_once
 
 TripCounts = tuple[int, ...]
 """The trip count of each loop of a reduction within a block; 0 for loops outside of the block and inside it."""
@@ -67,8 +67,7 @@ def runs_across_long_rows(group: FusionGroup, plan: TilePlan) -> bool:
     if prod(sym.extent for sym in syms) < machine.MIN_SPLIT_ITERATIONS:
         return False
     return plan.vector.extent > machine.STREAM_ROW_ELEMENTS and any(
-        all(map(ref.stride, syms)) and ref.stride(plan.vector) == 1 and abs(ref.stride(k)) >= plan.vector.extent
-        for ref in loads(reduction.update.value)
+        reads_rows_once(ref, plan, k, syms) for ref in loads(reduction.update.value)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -94,6 +94,11 @@ def best_tile_plan(group: FusionGroup, capabilities: Capabilities, is_parallel: 
     high_tiles = [variant for variant in variants if variant.sizes and variant.sizes[0][1] >= machine.MIN_L2_TILE_ROWS]
     costs = [(tile.cycles, best), *((high.cycles, plan_with_tile(group, problem, high)) for high in high_tiles)]
     return min(costs, key=lambda cost: cost[0] * (1 + machine.IMBALANCE_WEIGHT * load_imbalance(cost[1])))[1]
+
+
+def reads_rows_once(ref: Ref, plan: TilePlan, k: Sym, syms: Sequence[Sym]) -> bool:
+    """Whether loops over `syms` read each cell once, in rows along the plan's vectors; `k` steps over rows."""
+    return all(map(ref.stride, syms)) and ref.stride(plan.vector) == 1 and abs(ref.stride(k)) >= plan.vector.extent
 
 
 def load_imbalance(plan: TilePlan) -> float:

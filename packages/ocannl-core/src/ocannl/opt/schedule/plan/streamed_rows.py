@@ -15,7 +15,13 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.cost_model import Tile, tiles_of_same_class
-from ocannl.opt.schedule.plan.register_tiles import TilePlan, bounds_guards, plan_with_tile, tiling_problem
+from ocannl.opt.schedule.plan.register_tiles import (
+    TilePlan,
+    bounds_guards,
+    plan_with_tile,
+    reads_rows_once,
+    tiling_problem,
+)
 
 
 def with_streamed_rows(
@@ -37,7 +43,7 @@ def with_streamed_rows(
     tile = min(tiles_of_rows, key=lambda tile: tile.cycles, default=None)
     if tile is None:
         return None
-    streamed = _with_whole_rows(group, plan_with_tile(group, problem, tile), rows, capabilities)
+    streamed = _widen_to_rows(group, plan_with_tile(group, problem, tile), rows, capabilities)
     tiles, *outer = [streamed.trip_counts[sym] for sym, _ in reversed(streamed.loops)]
     if tiles == 1:
         row_bytes = min(plan.vector.extent * ref.buf.precision.nbytes for ref in rows)
@@ -62,11 +68,7 @@ def _rows_from_memory(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> list[Ref]
         return []
     large = [ref for ref in dict.fromkeys(loads(reduction.update.value)) if ref.buf.nbytes > cpu.l2.size_bytes]
     syms = [sym for sym in (*group.syms, k) if sym.extent > 1]
-    are_rows = all(
-        all(map(ref.stride, syms)) and ref.stride(plan.vector) == 1 and abs(ref.stride(k)) >= plan.vector.extent
-        for ref in large
-    )
-    return large if are_rows else []
+    return large if all(reads_rows_once(ref, plan, k, syms) for ref in large) else []
 
 
 def _share_pages(rows: list[Ref], plan: TilePlan, cpu: Cpu) -> bool:
@@ -75,7 +77,7 @@ def _share_pages(rows: list[Ref], plan: TilePlan, cpu: Cpu) -> bool:
     return any(abs(ref.stride(k)) * ref.buf.precision.nbytes < cpu.page_bytes for ref in rows)
 
 
-def _with_whole_rows(group: FusionGroup, plan: TilePlan, rows: list[Ref], capabilities: Capabilities) -> TilePlan:
+def _widen_to_rows(group: FusionGroup, plan: TilePlan, rows: list[Ref], capabilities: Capabilities) -> TilePlan:
     """Returns the plan with tiles as wide as rows that share pages, if their accumulators fit the registers."""
     vectors = -(-plan.vector.extent // plan.lanes)
     operands = [ref for ref in dict.fromkeys(loads(group.reductions[0].update.value)) if ref.stride(plan.vector)]

@@ -47,7 +47,7 @@ def _order_large_transpose(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> Tile
     Tiles of whole lines, which bypass the caches, follow this order in all loops. Otherwise only the loops over tiles
     do, in strips of as many lines as are cached until the next row of tiles completes them.
     """
-    plan, writes_lines = _with_whole_lines(group, plan, cpu)
+    plan, writes_lines = _widen_to_cache_lines(group, plan, cpu)
     (write, *_), sizes, trip_counts = group.writes, dict(plan.loops), plan.trip_counts
     refs = dict.fromkeys((*group.reads, write))
     reordered = [sym for sym, size in plan.loops if size or writes_lines]
@@ -75,7 +75,7 @@ def _order_large_transpose(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> Tile
     )
 
 
-def _with_whole_lines(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> tuple[TilePlan, bool]:
+def _widen_to_cache_lines(group: FusionGroup, plan: TilePlan, cpu: Cpu) -> tuple[TilePlan, bool]:
     """Returns the plan with tiles of whole lines of its result if these may bypass the caches, and whether they may:
     lines are aligned, and few are incomplete at a time."""
     (write, *_), nbytes = group.writes, group.writes[0].buf.precision.nbytes
