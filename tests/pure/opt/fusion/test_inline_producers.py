@@ -285,6 +285,18 @@ def test_the_loops_of_readers_are_split_along_merged_axes() -> None:
     ]  # fmt: skip
 
 
+def test_copies_that_merge_axes_move_into_one_reader_of_each_cell() -> None:
+    x, (i, j), (n, m) = node("x", 4, 8), loops(4, 8), loops(32, 32)
+    copy = Assign(node("t", 32), None, True, (Piece((i, j), at(Affine.of(i) * 8 + j), Read(x, at(i, j))),))
+    t = copy.lhs
+    total = put(node("y"), (n,), Read(t, at(n)), ADD, to=0)
+    scaled = put(node("z", 32), (n,), op("mul", Read(t, at(n)), Number(2.0)))
+    often = put(node("z", 32, 32), (n, m), Read(t, at(m)))
+    assert [re.sub(r"_\d", "", line) for line in left(copy, total)] == ["y = 0", "y += x[i, j]"]
+    assert left(copy, often)[0].startswith("t[")
+    assert left(copy, total, scaled)[0].startswith("t[")
+
+
 def test_arrays_of_merged_axes_that_are_read_in_another_way_remain() -> None:
     x, (i, j), (n, m) = node("x", 4), loops(4, 8), loops(32, 32)
     products = merged(x, i, j)

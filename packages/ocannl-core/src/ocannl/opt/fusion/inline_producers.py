@@ -207,9 +207,10 @@ def _is_profitable(nest: PerfectNest, readers: Mapping[int, PerfectNest], region
     value_cost = cost(nest.leaf.value)
     if value_cost.nodes > machine.MAX_EXPR_NODES:
         return False
-    if value_cost.work == 0 and not _is_guarded(nest.leaf.value):
-        return True
     buf = nest.leaf.ref.buf
+    if value_cost.work == 0 and not _is_guarded(nest.leaf.value):
+        # copies that merge axes stay: products, which read cells often, and several readers gain from their order
+        return not has_merged_axes(nest) or sum(reader.iterations for reader in readers.values()) <= prod(buf.shape)
     if len(readers) > 1 and any(_is_copy(reader, buf) for reader in readers.values()):
         return False  # the copy is free to move on instead
     is_cheap = cost(nest.leaf.value, region.has_cse).work <= machine.MAX_RECOMPUTED_OPS

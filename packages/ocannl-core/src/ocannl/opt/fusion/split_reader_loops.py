@@ -8,7 +8,6 @@ from dataclasses import replace
 from ocannl.ir.affine import Affine, Bound, Sym
 from ocannl.ir.loops import For, If, Ref, Stmt, Store, Update, is_full
 from ocannl.ir.name_mangling import Namer
-from ocannl.opt.analysis.expression_cost import cost
 from ocannl.opt.analysis.nests import PerfectNest, covering_loops, loads, nest_of
 from ocannl.opt.analysis.substitution import substitute
 
@@ -16,11 +15,10 @@ Terms = list[tuple[int, Sym]]
 
 
 def has_merged_axes(nest: PerfectNest) -> bool:
-    """Whether the nest computes all cells of an array that has an axis over which several of its loops run. Copies are
-    not worth splitting the loops of their readers."""
+    """Whether the nest computes all cells of an array that has an axis over which several of its loops run."""
     leaf, loops = nest.leaf, nest.loops
     merges = isinstance(leaf, Store) and any(len(index.terms) > 1 for index in leaf.ref.indices)
-    return merges and covering_loops(leaf.ref, loops) == {loop.sym for loop in loops} and cost(leaf.value).work > 0
+    return merges and covering_loops(leaf.ref, loops) == {loop.sym for loop in loops}
 
 
 def digits_of(index: Affine) -> Terms:
