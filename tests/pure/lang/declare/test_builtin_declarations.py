@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import numpy as np
 import pytest
 
 import ocannl as oc
-from ocannl.lang.declare.builtin_conditions import CONDITIONS, INPUTS
+from ocannl.lang.declare.builtin_conditions import CONDITIONS
 from ocannl.lang.declare.builtin_declarations import builtin_functions
+from ocannl.lang.declare.builtin_inputs import DOCS, INPUTS, KEYWORDS, RESULTS
 from ocannl.lang.declare.builtin_settings import SETTINGS, SPECS
 from ocannl.lang.declare.catalogue import OperationRow
 from ocannl.lang.declare.declaration import Declaration
@@ -51,6 +52,33 @@ def test_every_setting_is_documented() -> None:
     assert not missing, "add them to ocannl/lang/declare/builtin_settings.py"
     used = {name for row in ROWS for name in row.declaration.settings}
     assert used >= SETTINGS.keys() and NAMES.keys() >= SPECS.keys() | CONDITIONS.keys() | INPUTS.keys()
+
+
+def test_every_named_input_is_documented() -> None:
+    """Those of a letter, such as `x` and `x1`, are the operands that the text of the operation speaks of."""
+    inputs = {(row.call, name): spec.doc for row in ROWS for name, spec in row.declaration.inputs.items()}
+    missing = [key for key, doc in inputs.items() if not doc and not re.fullmatch(r"[a-z]\d?", key[1])]
+    assert not missing, "add them to ocannl/lang/declare/builtin_inputs.py"
+    assert {name for _, name in inputs} >= DOCS.keys()
+
+
+def test_keywords_that_are_tensors_are_optional_inputs() -> None:
+    tables = {"weight", "positive_weight", "bias"}
+    for row in ROWS:
+        assert not tables & {n for n, s in row.declaration.settings.items() if s.kind is Any}
+        assert set(KEYWORDS.get(row.title, ())) <= set(row.declaration.optional)
+    assert NAMES.keys() >= KEYWORDS.keys()
+
+
+def test_results_are_named_in_the_order_of_the_tuple() -> None:
+    tuples = {row.title: get_args(returned) for row in ROWS
+              if get_origin(returned := row.declaration.signature.return_annotation) is tuple}  # fmt: skip
+    tuples = {title: kinds for title, kinds in tuples.items() if set(kinds) == {oc.Tensor}}
+    assert {title: len(kinds) for title, kinds in tuples.items()} == {n: len(names) for n, names in RESULTS.items()}
+    square = oc.tensor(np.array([[4.0, 1.0], [1.0, 3.0]]))
+    u, s, vh = (part.numpy() for part in oc.linalg.svd(square))
+    assert list(oc.linalg.svd.declaration.results) == ["u", "s", "vh"]  # type: ignore[attr-defined]
+    np.testing.assert_allclose(u @ np.diag(s) @ vh, square.numpy(), atol=1e-6)
 
 
 def test_every_operation_has_shapes_as_data() -> None:

@@ -1,7 +1,8 @@
 """The declarations of the built-in operations, as data: `oc.conv2d.declaration`.
 
 Signatures, documentation and shape rules are those of the functions, whose positional parameters of type `object` are
-the inputs. Tables add the types of inputs, the documentation of settings, and conditions.
+the inputs. Tables add inputs that are keywords, the types of inputs, documentation, the names of results, and
+conditions.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from ocannl.lang.core.operators import REGISTRY
-from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.declare.builtin_conditions import CONDITIONS, INPUTS, LISTS
+from ocannl.lang.declare.builtin_conditions import CONDITIONS
+from ocannl.lang.declare.builtin_inputs import KEYWORDS, LISTS, RESULTS, builtin_input
 from ocannl.lang.declare.builtin_samples import SAMPLES
 from ocannl.lang.declare.builtin_settings import setting_doc
 from ocannl.lang.declare.declaration import POSITIONAL, Declaration
@@ -27,7 +28,7 @@ from ocannl.lang.ops.control_flow import cond, scan, while_loop
 from ocannl.lang.ops.methods import METHODS, Methods
 from ocannl.lang.ops.recomputation import recompute
 
-SETTINGS_OF_ANY_TYPE = ("dtype", "counter")
+SETTINGS_OF_ANY_TYPE = ("dtype",)
 SHAPES = re.compile(r"^Shapes: +`([^`]*=>[^`]*)`", re.MULTILINE)
 
 
@@ -75,7 +76,7 @@ def builtin_declaration(name: str, function: Callable[..., Any], namespace: str 
     title = f"{namespace}.{name}".lstrip(".")
     signature = inspect.signature(function, eval_str=True)
     parameters = [p for p in signature.parameters.values() if p.name not in ("self", "label")]
-    inputs = {p.name: _input(title, p) for p in parameters if _is_input(p)}
+    inputs = {p.name: builtin_input(title, p.name) for p in parameters if _is_input(title, p)}
     settings = {p.name: _setting(title, p) for p in parameters if p.name not in inputs}
     receiver = {"x": Input()} if "self" in signature.parameters else {}
     doc = inspect.getdoc(function) or ""
@@ -85,7 +86,7 @@ def builtin_declaration(name: str, function: Callable[..., Any], namespace: str 
         signature=signature.replace(parameters=[*_receivers(receiver), *parameters]),
         inputs=receiver | inputs,
         settings=settings,
-        results=_results(signature.return_annotation),
+        results=RESULTS.get(title, {"v": Output()}),
         shape="".join(SHAPES.findall(doc)[:1]) or None,
         where=CONDITIONS.get(title, ()),
         samples=() if namespace else _samples(name, parameters, bool(receiver)),
@@ -94,15 +95,10 @@ def builtin_declaration(name: str, function: Callable[..., Any], namespace: str 
     )
 
 
-def _is_input(p: Parameter) -> bool:
+def _is_input(operation: str, p: Parameter) -> bool:
     is_operand = p.annotation is object and p.kind in (*POSITIONAL, Parameter.VAR_POSITIONAL)
-    return (is_operand and p.name not in SETTINGS_OF_ANY_TYPE) or p.name in LISTS
-
-
-def _input(name: str, p: Parameter) -> Input:
-    if p.name in LISTS:
-        return Input(count=LISTS[p.name])
-    return INPUTS.get(name, {}).get(p.name, Input())
+    is_keyword = p.name in KEYWORDS.get(operation, ())
+    return (is_operand and p.name not in SETTINGS_OF_ANY_TYPE) or is_keyword or p.name in LISTS
 
 
 def _setting(name: str, p: Parameter) -> Setting:
@@ -115,17 +111,11 @@ def _receivers(receiver: dict[str, Input]) -> Iterator[Parameter]:
         yield Parameter(name, Parameter.POSITIONAL_ONLY, annotation=object)
 
 
-def _results(annotation: Any) -> dict[str, Output]:
-    """One result, or those of a tuple."""
-    results = [kind for kind in get_args(annotation) if kind is Tensor] if get_origin(annotation) is tuple else []
-    return {f"v{n}": Output() for n in range(1, len(results) + 1)} if len(results) > 1 else {"v": Output()}
-
-
 def _samples(name: str, parameters: list[Parameter], is_method: bool) -> tuple[Sample, ...]:
     """The samples in the table, or one call with a random operand for each input, if nothing else is required."""
     if name in SAMPLES:
         return SAMPLES[name]
     required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
-    if not all(_is_input(p) for p in required):
+    if not all(_is_input(name, p) for p in required):
         return ()
     return (Sample((*[Draw()] * is_method, *(Draw() for _ in required)), {}),)
