@@ -31,8 +31,8 @@ from ocannl.testing.random_programs import generate
 
 TARGET = Capabilities(vector_bytes=32)
 LATE_PASSES = frozenset({
-    "schedule", "eliminate_common_subexpressions", "prefetch", "use_nontemporal_stores", "fuse_parallel_loops",
-    "parallelize", "insert_polls", "allocate_memory",
+    "schedule", "eliminate_common_subexpressions", "prefetch", "prefetch_streams", "use_nontemporal_stores",
+    "fuse_parallel_loops", "parallelize", "insert_polls", "allocate_memory",
 })  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from ocannl.ir import loops as ir
 from ocannl.ir.affine import TRUE, Affine, Sym, SymKind
 from ocannl.ir.assign import Assign, Call, Comp, Index, IndirectIndex, Loop, Number, Piece, Read, Seq, Value
 from ocannl.ir.capabilities import ALL_OPERATIONS, Capabilities
+from ocannl.ir.cpu import CacheLevel, Cpu
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace, Proc
 from ocannl.ir.ops import ADD, BY_NAME, Op
@@ -48,6 +49,7 @@ from ocannl.opt.memory.pad_operands import pad_operands
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.precompute_weight_arrays import precompute_packed_weights, precompute_weight_arrays
 from ocannl.opt.memory.prefetch import prefetch
+from ocannl.opt.memory.prefetch_streams import prefetch_streams
 from ocannl.opt.memory.split_streams import split_streams
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel.distribute_sequential_loops import distribute_sequential_loops
@@ -65,6 +67,7 @@ from ocannl.opt.simplify.split_live_ranges import split_live_ranges
 
 TARGET = Capabilities()
 FEW_OPERATIONS = Capabilities(operations=ALL_OPERATIONS - {"abs"})
+SMALL_CPU = Cpu(l3=CacheLevel(128, 2, 8, 8), memory_latency_cycles=8, memory_bytes_per_cycle=4)
 PAIRING_TARGET = Capabilities(vector_bytes=16, bfloat16_dots=True)
 
 
@@ -289,6 +292,24 @@ def to_two_streams() -> Proc:
     return lower(Assign(y, ADD, False, (Piece((i, k), at(i), term),)), "step")
 
 
+def to_prefetch_streams() -> Proc:
+    x, y = (
+        ir.Buf(name, float32, dims, strides, MemorySpace.GLOBAL, access, node(name, *dims, role=Role.PLACEHOLDER))
+        for name, dims, strides, access in (
+            ("x", (4, 16), (16, 1), ir.AccessMode.IN), ("y", (4,), (1,), ir.AccessMode.OUT),
+        )
+    )  # fmt: skip
+    acc = ir.Buf("acc", float32, (), (), MemorySpace.LOCAL, ir.AccessMode.TEMP)
+    i, j, k = loop(4), loop(4, "j"), loop(4, "k")
+    term = ir.Update(ir.Ref(acc, ()), ADD, ir.Load(ir.Ref(x, (Affine.of(i), 4 * Affine.of(j) + k))))
+    row = (
+        ir.Local(acc), ir.Store(ir.Ref(acc, ()), ir.Const(0, float32)),
+        ir.loop(j, (ir.loop(k, (term,), mode=ir.Mode.VECTORIZED),)),
+        ir.Store(ir.Ref(y, at(i)), ir.Load(ir.Ref(acc, ()))),
+    )  # fmt: skip
+    return Proc("step", (x, y), (), (ir.loop(i, row),))
+
+
 def to_pair() -> Proc:
     x, w = (node(name, *dims, role=Role.PLACEHOLDER, kind=bfloat16) for name, *dims in (("x", 4, 6), ("w", 6, 16)))
     y, i, j, k = node("y", 4, 16), loop(4), loop(16, "j"), loop(6, "k")
@@ -475,6 +496,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "precompute_packed_weights": (precompute_packed_weights, to_request_again, precompute_packed_weights),
     "eliminate_common_subexpressions": (eliminate_common_subexpressions, to_number, eliminate_common_subexpressions),
     "prefetch": (prefetch, to_prefetch, lambda proc: prefetch(proc, 0, 0)),
+    "prefetch_streams": (prefetch_streams, to_prefetch_streams, lambda proc: prefetch_streams(proc, SMALL_CPU)),
     "use_nontemporal_stores": (use_nontemporal_stores, to_stream, lambda proc: use_nontemporal_stores(proc, 64, 0)),
     "fuse_parallel_loops": (fuse_parallel_loops, to_phase, fuse_parallel_loops),
     "parallelize": (parallelize, to_share, lambda proc: parallelize(proc, 200, 120)),

@@ -15,6 +15,7 @@ from ocannl.ir.accesses import alias_class, memory_accesses
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.assign import nodes
 from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.cpu import CacheLevel, Cpu
 from ocannl.ir.loops import AccessMode, Buf, Load, MemorySpace, Prefetch, Proc, Ref, Stmt, Store, loop, row_major
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.tnode import TNode
@@ -27,6 +28,7 @@ from ocannl.opt.fusion.hoist_parallel_loop import hoist_parallel_loop
 from ocannl.opt.memory.pad_operands import pad_operands
 from ocannl.opt.memory.pad_rows import pad_rows
 from ocannl.opt.memory.prefetch import prefetch
+from ocannl.opt.memory.prefetch_streams import prefetch_streams
 from ocannl.opt.memory.split_streams import split_streams
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel.insert_polls import insert_polls
@@ -79,6 +81,7 @@ def drawn(
         "schedule": lambda proc: schedule_with(proc, lambda group, shared: any_plan(random, group, target, shared)),
         "fuse_outer_loops": lambda proc: fuse_outer_loops(proc, target, min_bytes_saved=0),
         "prefetch": lambda proc: fetched(random, proc),
+        "prefetch_streams": lambda proc: prefetch_streams(proc, Cpu(l3=CacheLevel(random.choice((1, 100)), 1, 1, 1))),
         "use_nontemporal_stores": lambda proc: use_nontemporal_stores(
             proc, random.choice((0, 1000)), random.choice((0, 100)), max_work=1 << 20
         ),

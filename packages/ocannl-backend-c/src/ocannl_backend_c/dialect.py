@@ -175,7 +175,7 @@ DIALECT = Dialect(
         nbytes: NONTEMPORAL_STORE.format(bytes=nbytes, feature=feature, instruction=instruction)
         for nbytes, feature, instruction in ((64, "__AVX512F__", "512"), (32, "__AVX__", "256"), (16, "__SSE__", ""))
     },
-    prefetch="__builtin_prefetch(&{cell} + {distance});",
+    prefetch="__builtin_prefetch(&{cell} + {distance}{locality});",
     fence="__sync_synchronize();",
     convert="__builtin_convertvector({value}, {type})",
     always_inline="static inline __attribute__((always_inline)) {type} {name}({params})",

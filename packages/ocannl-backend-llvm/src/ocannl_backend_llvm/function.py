@@ -196,8 +196,8 @@ class FunctionEmitter:
                 self.local(buf, fill)
             case Comment(text):
                 comment(self.doc, text)
-            case Prefetch(ref, distance):
-                self.code.prefetch(ref, distance)
+            case Prefetch(ref, distance, level):
+                self.code.prefetch(ref, distance, level)
             case ReadClock(ref):
                 self.b.module.define(READ_CLOCK, READ_CLOCK_TEXT)
                 time = self.b.assign(f"call i64 @{READ_CLOCK}(ptr %control)", "time")

@@ -46,14 +46,14 @@ class ScalarCode:
         value = self.value(stmt.value)
         self.b.line(f"store {LLVM_TYPES[stmt.ref.buf.precision]} {value}, ptr {self.address(stmt.ref)}")
 
-    def prefetch(self, ref: Ref, distance: int) -> None:
-        """Prefetches for reading, into all cache levels."""
+    def prefetch(self, ref: Ref, distance: int, level: int) -> None:
+        """Prefetches for reading, into the caches from this level on."""
         b = self.b
         address = b.assign(
             f"getelementptr {LLVM_TYPES[ref.buf.precision]}, ptr {self.address(ref)}, i64 {distance}", "ahead"
         )
         b.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
-        b.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
+        b.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 {4 - level}, i32 1)")
 
     def update(self, stmt: Update) -> None:
         b, type_, address = self.b, LLVM_TYPES[stmt.ref.buf.precision], self.address(stmt.ref)

@@ -23,7 +23,7 @@ WITHOUT_SIGNALS = frozenset({"insert_polls"})
 
 WITHOUT_THREADS = frozenset({"parallelize"})
 
-VECTOR_HINTS = frozenset({"prefetch", "use_nontemporal_stores"})
+VECTOR_HINTS = frozenset({"prefetch", "prefetch_streams", "use_nontemporal_stores"})
 """Passes whose results ISO C cannot express."""
 
 PRECISIONS = frozenset(precision.name for precision in TYPES)

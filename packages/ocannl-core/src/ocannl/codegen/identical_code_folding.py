@@ -104,8 +104,8 @@ class _NestWriter:
                 self.add(f"local {self.buf(buf)} {fill!r}")
             case Poll():
                 self.add("poll")
-            case Prefetch(ref, distance):
-                self.add(f"prefetch {distance}")
+            case Prefetch(ref, distance, level):
+                self.add(f"prefetch {level} {distance}")
                 self.ref(ref)
             case ReadClock(ref):
                 self.add("read_clock")

@@ -268,6 +268,7 @@ class Prefetch:
 
     ref: Ref
     distance: int
+    level: int = 1  # the first cache that the line is fetched to, of 1 to 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,8 +200,9 @@ def _append_lines(lines: list[Line], body: Body, depth: int, loops: PrintedLoops
                 lines.append((f"{pad}# {' '.join(text.split())}", None))
             case Poll():
                 lines.append((f"{pad}poll", None))
-            case Prefetch(ref, distance):
-                lines.append((f"{pad}prefetch(distance={distance}) {format_ref(ref)}", None))
+            case Prefetch(ref, distance, level):
+                where = f"level={level}, " if level > 1 else ""
+                lines.append((f"{pad}prefetch({where}distance={distance}) {format_ref(ref)}", None))
             case ReadClock(ref):
                 lines.append((f"{pad}{format_ref(ref)} = read_clock()", None))
 

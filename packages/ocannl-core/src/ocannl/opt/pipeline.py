@@ -40,6 +40,7 @@ from ocannl.opt.memory.precompute_weight_arrays import (
     writes_precomputed_arrays,
 )
 from ocannl.opt.memory.prefetch import prefetch
+from ocannl.opt.memory.prefetch_streams import prefetch_streams
 from ocannl.opt.memory.split_streams import split_streams
 from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel.distribute_sequential_loops import distribute_sequential_loops
@@ -173,6 +174,9 @@ def passes(
             "prefetch",
             lambda proc: prefetch(proc, threshold, min_prefetched_bytes),
             when=c.wants_schedule,
+        ),
+        Pass(  # after `prefetch`, which prefetches rows that are read in several loops
+            "prefetch_streams", lambda proc: prefetch_streams(proc, c.cpu), when=c.wants_schedule
         ),
         Pass("use_nontemporal_stores", lambda proc: use_nontemporal_stores(proc, threshold), when=c.wants_schedule),
         Pass("fuse_parallel_loops", fuse_parallel_loops, when=c.wants_schedule),  # last to see single nests

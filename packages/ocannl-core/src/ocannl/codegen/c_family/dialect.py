@@ -54,7 +54,7 @@ class Dialect:
     always_inline: str = ""  # head of vector functions, which must always be inlined
     nontemporal_stores: Mapping[int, str] = field(default_factory=dict)  # by bytes: body that stores vector `x` to `y`
     fence: str = ""  # statement that orders nontemporal stores before later accesses
-    prefetch: str = ""  # prefetches the element `distance` elements after `cell`
+    prefetch: str = ""  # prefetches the element `distance` elements after `cell`; `locality` begins with a comma
     lane_loop: str = ""  # pragma before loops over lanes, which become vector instructions where there are any
     stack_block: str = "{type} {name}[{count}];"  # declares the block of local arrays
     int_bytes: int = 4  # size of int, to which smaller integers are promoted

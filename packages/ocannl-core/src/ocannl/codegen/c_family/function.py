@@ -212,9 +212,10 @@ class _FunctionPrinter:
                 self.local(buf, fill)
             case Comment(text):
                 self.d.write_comment(self.doc, text, self.d.indent * self.depth)
-            case Prefetch(ref, distance):
+            case Prefetch(ref, distance, level):
                 if self.d.prefetch:
-                    self.line(self.d.prefetch.format(cell=self.values.cell(ref).text, distance=distance))
+                    cell, locality = self.values.cell(ref).text, "" if level == 1 else f", 0, {4 - level}"
+                    self.line(self.d.prefetch.format(cell=cell, distance=distance, locality=locality))
             case Poll():
                 self.line(f"if ({self.values.prelude.use(self.d.poll)}({CONTROL})) return 1;")
             case ReadClock(ref):

@@ -129,8 +129,8 @@ def map_statements(
             case Let(name, value):
                 result = map_expr(value, leaf, values)
                 return stmt if result is value else Let(name, result)
-            case Prefetch(at, distance):
-                return Prefetch(ref(at), distance)
+            case Prefetch(at, distance, level):
+                return Prefetch(ref(at), distance, level)
             case ReadClock(at):
                 return ReadClock(ref(at))
             case _:

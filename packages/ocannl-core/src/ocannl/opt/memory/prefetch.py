@@ -70,10 +70,12 @@ def _prefetch_next_rows(stmt: Stmt, min_array_bytes: int) -> Stmt:
 
 
 def _takes_time(stmt: Stmt) -> bool:
-    """Whether the statement is a loop or a branch, except for unrolled loops over local arrays, such as those that add
-    up the sums of a block: the processor itself prefetches the rows of a loop that reads one after the other."""
-    if isinstance(stmt, For) and stmt.mode is Mode.UNROLLED:
-        return any(access.ref.buf.space is not MemorySpace.LOCAL for access in memory_accesses((stmt,)))
+    """Whether the statement is a loop or a branch, except for loops over lanes and parts that only read local arrays,
+    such as those that add up partial sums and store them: the processor itself prefetches the rows of a loop that reads
+    one after the other."""
+    if isinstance(stmt, For) and stmt.mode in (Mode.UNROLLED, Mode.VECTORIZED):
+        accesses = memory_accesses((stmt,))
+        return any(access.ref.buf.space is not MemorySpace.LOCAL and not access.writes for access in accesses)
     return isinstance(stmt, For | If)
 
 
@@ -92,7 +94,7 @@ class _RowPrefetcher:
 
     def large_reads(self, lanes: For) -> list[Ref]:
         """Returns the vector reads of large arrays that advance by a row per iteration."""
-        return [ref for ref in _vector_reads(lanes) if self.is_large(ref)]
+        return [ref for ref in vector_reads(lanes) if self.is_large(ref)]
 
     def is_large(self, ref: Ref) -> bool:
         row_bytes = abs(ref.stride(self.sym)) * ref.buf.precision.nbytes
@@ -105,7 +107,7 @@ class _RowPrefetcher:
             match stmt:
                 case For(mode=Mode.VECTORIZED):
                     reads = [ref for ref in self.large_reads(stmt) if (ref.buf, id(stmt)) in self.prefetches]
-                    result += [Prefetch(_first_cell(ref, stmt), ref.stride(self.sym)) for ref in reads]
+                    result += [Prefetch(first_cell(ref, stmt), ref.stride(self.sym)) for ref in reads]
                     result.append(stmt)
                 case For():
                     result.append(replace(stmt, body=self.body(stmt.body)))
@@ -125,7 +127,7 @@ class _EpiloguePrefetcher:
     def body(self, body: Body) -> Body:
         result = tuple(map(self.statement, body))
         accumulators = {stmt.buf for stmt in body if isinstance(stmt, Local)}
-        reductions = [position for position, stmt in enumerate(body) if _is_reduction_loop(stmt, accumulators)]
+        reductions = [position for position, stmt in enumerate(body) if is_reduction_loop(stmt, accumulators)]
         if reductions:
             first = next(position for position, stmt in enumerate(body) if isinstance(stmt, For))
             epilogue = body[reductions[-1] + 1 :]
@@ -147,7 +149,7 @@ class _EpiloguePrefetcher:
         """Returns the loops of the statement, around prefetches of the cache lines of large arrays that they read."""
         match stmt:
             case For(mode=Mode.VECTORIZED):
-                cells = dict.fromkeys(_first_cell(ref, stmt) for ref in _vector_reads(stmt) if self.is_large(ref.buf))
+                cells = dict.fromkeys(first_cell(ref, stmt) for ref in vector_reads(stmt) if self.is_large(ref.buf))
                 return tuple([Prefetch(ref, 0) for ref in cells])
             case For(sym, body=body):
                 inner = tuple(chain.from_iterable(map(self.prefetches, body)))
@@ -162,7 +164,7 @@ class _EpiloguePrefetcher:
         return buf.space is not MemorySpace.LOCAL and buf.nbytes >= self.min_array_bytes
 
 
-def _vector_reads(lanes: For) -> list[Ref]:
+def vector_reads(lanes: For) -> list[Ref]:
     """Returns the unit-stride reads of a vector loop whose addresses are in bounds and known before the loop."""
     nodes = list(walk(lanes.body))
     bound_syms = {node.sym for node in nodes if isinstance(node, BindIndex)}
@@ -174,14 +176,14 @@ def _vector_reads(lanes: For) -> list[Ref]:
     return [ref for ref in unit_stride if ref not in conditional or always_in_bounds(ref)]
 
 
-def _first_cell(ref: Ref, lanes: For) -> Ref:
+def first_cell(ref: Ref, lanes: For) -> Ref:
     """Returns the cell in the first iteration of the loop and of all loops inside it."""
     loops = (lanes, *(node for node in walk(lanes.body) if isinstance(node, For)))
     first = {loop.sym: Affine((), loop.sym.lo) for loop in loops}
     return Ref(ref.buf, tuple([index.substitute(first) for index in ref.indices]))
 
 
-def _is_reduction_loop(stmt: Stmt, accumulators: set[Buf]) -> bool:
+def is_reduction_loop(stmt: Stmt, accumulators: set[Buf]) -> bool:
     """Whether the statement is a serial loop that updates one of the accumulators."""
     if not isinstance(stmt, For) or stmt.mode is not Mode.SERIAL:
         return False

@@ -58,8 +58,8 @@ def _rows_to_split(group: FusionGroup, min_bytes: int, min_rows: int) -> Sym | N
 
 
 def _is_read_by_rows(ref: Ref, group: FusionGroup, reduction: Reduction) -> bool:
-    """Whether each cell of an array of the caller is read once, without gaps, by rows that are terms of one sum. Two
-    rows must fit the L1 cache: tiles of longer ones are single rows."""
+    """Whether each cell of an array of the caller is read once, without gaps, by rows that are terms of one sum. If the
+    sum reads other operands as well, two rows must fit the L1 cache: tiles of longer ones are single rows."""
     syms = [sym for sym in (*group.syms, *reduction.syms) if sym.extent > 1]
     strides = [abs(ref.stride(sym)) for sym in syms]
     row = prod(sym.extent for sym in reduction.syms)
@@ -67,7 +67,8 @@ def _is_read_by_rows(ref: Ref, group: FusionGroup, reduction: Reduction) -> bool
         ref.stride(sym) == 1 for sym in reduction.syms
     )
     is_read_once = all(strides) and prod(sym.extent for sym in syms) == prod(ref.buf.shape)
-    return ref.buf.access is not AccessMode.TEMP and is_row_major and is_read_once and 2 * row < machine.L1_ELEMENTS
+    fits = 2 * row < machine.L1_ELEMENTS or set(loads(reduction.update.value)) == {ref}
+    return ref.buf.access is not AccessMode.TEMP and is_row_major and is_read_once and fits
 
 
 def _split(group: FusionGroup, rows: Sym, names: Namer) -> FusionGroup:

@@ -370,7 +370,8 @@ def _vector_over_reduction(shape: NestShape, vector: int, row: int | None = None
             visited.add((loops, sizes, vectors))
             streams, vector_loads, scalar_loads = operand_loads(loops)
             first, second, *_ = (*sizes, 1, 1)
-            interleaved = sum([any(_compete(ref[n]) for n in loops) for ref in streamed])
+            is_shared = not all(ref[n] for ref in shape.reduction_reads for n in loops)
+            interleaved = sum([any(_compete(ref[n], is_shared) for n in loops) for ref in streamed])
             if (first * second + streams.reused(first, second)) * vectors + 1 > shape.registers:
                 continue
             total = 0.0
@@ -399,9 +400,10 @@ def _is_streamed(ref: Strides, extents: tuple[int, ...]) -> bool:
     return is_read_once and prod(extents) >= machine.MIN_STREAMED_ELEMENTS
 
 
-def _compete(stride: int) -> bool:
-    """Whether rows at this distance are streams of their own that compete for the prefetchers of the processor."""
-    return machine.STREAM_ROW_ELEMENTS <= abs(stride) < machine.PAGE_ELEMENTS
+def _compete(stride: int, is_shared: bool) -> bool:
+    """Whether rows at this distance are streams of their own that compete for the prefetchers of the processor. Those
+    on different pages compete less; a tile of them pays if its rows share an operand."""
+    return abs(stride) >= machine.STREAM_ROW_ELEMENTS and not (is_shared and abs(stride) >= machine.PAGE_ELEMENTS)
 
 
 def _epilogue_cycles(shape: NestShape) -> float:

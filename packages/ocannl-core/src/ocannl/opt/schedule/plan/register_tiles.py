@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from ocannl.ir.accesses import always_in_bounds
@@ -87,13 +87,28 @@ def best_tile_plan(group: FusionGroup, capabilities: Capabilities, is_parallel: 
     tile = best_tile(problem.nest_shape()) if problem is not None else None
     if problem is None or tile is None:
         return None
-    best = plan_with_tile(group, problem, tile)
+    best = _with_distant_rows(group, problem, plan_with_tile(group, problem, tile))
     if not (is_parallel and best.trip_counts) or tile.cycles < machine.MIN_PARALLEL_TILE_CYCLES:
         return best
     variants = tiles_of_same_class(problem.nest_shape(), tile)
     high_tiles = [variant for variant in variants if variant.sizes and variant.sizes[0][1] >= machine.MIN_L2_TILE_ROWS]
     costs = [(tile.cycles, best), *((high.cycles, plan_with_tile(group, problem, high)) for high in high_tiles)]
     return min(costs, key=lambda cost: cost[0] * (1 + machine.IMBALANCE_WEIGHT * load_imbalance(cost[1])))[1]
+
+
+def _with_distant_rows(group: FusionGroup, problem: TilingProblem, plan: TilePlan) -> TilePlan:
+    """Returns the plan with tiles of two rows, one of each half of all operands (see `split_streams`), if tiles are
+    single rows whose lanes are partial sums; rows of the halves alternate if the registers do not hold the sums of two.
+    The order of summation is the same."""
+    shape = problem.shape_without_strides
+    if plan.vector in group.syms or plan.tile_sizes:
+        return plan
+    rows = 2 if 2 * plan.vectors < shape.registers else 0
+    for sym, is_tileable in zip(group.syms, shape.tileable, strict=False):
+        distances = [abs(ref.stride(sym)) for ref in problem.reduction_reads]
+        if is_tileable and sym.extent == 2 and min(distances) >= machine.MIN_STREAMED_ELEMENTS // 2:
+            return replace(plan, loops=(*(loop for loop in plan.loops if loop[0] is not sym), (sym, rows)))
+    return plan
 
 
 def reads_rows_once(ref: Ref, plan: TilePlan, k: Sym, syms: Sequence[Sym]) -> bool:
