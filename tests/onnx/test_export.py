@@ -419,3 +419,8 @@ def test_command(tmp_path, monkeypatch):
     done = runner.invoke(build(), ["onnx", "export", "exported_net:weighted", "w.onnx", "--weights", "w.safetensors"])
     assert done.exit_code == 0, done.output
     assert session("w.onnx").run(None, {})[0].tolist() == [6.0, 8.0]
+
+
+def test_order_statistics():
+    quantiles = oc.quantile(x, [0.1, 0.8], "b|a => a"), oc.quantile(x, 0.4, method="nearest"), oc.median(x)
+    check([*quantiles, oc.kthvalue(x, 3), oc.kthvalue(ids, 2, "b,c| => b|")], {"x": x, "ids": ids})

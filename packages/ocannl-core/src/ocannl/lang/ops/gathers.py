@@ -24,6 +24,7 @@ from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.along_axis import rename_axis, single_axis
 from ocannl.lang.ops.indexed_rows import indexed_rows, last_axis_size
 from ocannl.lang.ops.indexing import require_integers
+from ocannl.lang.ops.reduced_axes import ReducedAxes
 
 
 @composite
@@ -41,11 +42,16 @@ def take_along_axis(x: object, ids: object, spec: str | None = None, **names: An
     axes, axis = single_axis(x, spec, names, "take_along_axis")
     indices = embed(ids)
     require_integers(indices, "take_along_axis")
+    return take_cells(axes, axis, indices)
+
+
+def take_cells(axes: ReducedAxes, axis: str, ids: Tensor) -> Tensor:
+    """The cells at the integers `ids` along a labelled axis."""
     operand = axes.logic.spec.operands[0]
     result = rename_axis(operand, axis, f"{axis}'")  # no user can write such a name
     logic = einsum(Spec((operand, result), result))
     operation = gather("take_along_axis", logic, [axis], sizes=axes.sizes)
-    return apply(operation, [axes.x, indices], captures=axes.captures)
+    return apply(operation, [axes.x, ids], captures=axes.captures)
 
 
 @composite

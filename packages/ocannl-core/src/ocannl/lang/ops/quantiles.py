@@ -22,9 +22,11 @@ from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbolic_terms import apply as term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.along_axis import rename_axis, single_axis
-from ocannl.lang.ops.ordering import axis_number, sorted_cells
+from ocannl.lang.ops.ordering import axis_number, cells_of_ranks
 
 Method = Literal["linear", "lower", "higher", "nearest", "midpoint"]
+WeightedRanks = list[tuple[int, float]]
+"""Positions of a sorted axis and their weights."""
 
 
 @composite
@@ -53,10 +55,11 @@ def quantile(
     if not all(is_number(p) and 0 <= p <= 1 for p in listed):
         raise DataError(f"oc.quantile: a quantile is a number from 0 to 1, not {q!r}"[:200])
 
-    def weights(size: int) -> list[dict[int, float]]:
-        return [_METHODS[method](float(p) * (size - 1)) for p in listed]
+    def sums(size: int) -> list[WeightedRanks]:
+        return [_METHODS[method](float(p) * max(0, size - 1)) for p in listed]
 
-    return _selected(x, spec, names, "quantile", weights, len(listed) if is_sequence else None)
+    terms = len(_METHODS[method](0.0))
+    return _selected(x, spec, names, "quantile", sums, terms, len(listed) if is_sequence else None)
 
 
 @composite
@@ -72,7 +75,7 @@ def median(x: object, spec: str | None = None, **names: Any) -> Tensor:
     Raises: CodeError unless the spec removes exactly one axis; ShapeError.
     Source: NumPy `median`; PyTorch `median` is the lower of two middle cells, `oc.quantile(x, 0.5, method="lower")`.
     """
-    return _selected(x, spec, names, "median", lambda size: [_linear(0.5 * (size - 1))], None)
+    return _selected(x, spec, names, "median", lambda size: [_linear(0.5 * max(0, size - 1))], 2, None)
 
 
 @composite
@@ -92,72 +95,82 @@ def kthvalue(x: object, k: int, spec: str | None = None, **names: Any) -> Tensor
     if is_bool(k) or not isinstance(k, int | np.integer) or k < 1:
         raise DataError(f"oc.kthvalue: `k` is a positive integer, not {k!r}"[:200])
 
-    def weights(size: int) -> list[dict[int, float]]:
+    def sums(size: int) -> list[WeightedRanks]:
         if size < k:
             raise ShapeError(f"`kthvalue`: k is {k}, but the axis has {size} cells")
-        return [{int(k) - 1: 1.0}]
+        return [[(int(k) - 1, 1.0)]]
 
-    return _selected(x, spec, names, "kthvalue", weights, None)
+    return _selected(x, spec, names, "kthvalue", sums, 1, None)
 
 
 def _selected(
-    x: object, spec: str | None, names: dict[str, Any], title: str, weights: Callable[[int], list[dict[int, float]]],
-    count: int | None,
+    x: object, spec: str | None, names: dict[str, Any], title: str, sums: Callable[[int], list[WeightedRanks]],
+    terms: int, count: int | None,
 ) -> Tensor:  # fmt: skip
-    """Weighted sums of cells of the sorted axis, for each size of the axis: one in place of the axis, or `count`."""
+    """Weighted sums of `terms` cells of the sorted axis, for each size of the axis: one in place of the axis, or
+    `count`."""
     axes, axis = single_axis(x, spec, names, title)
-    ordered, operand, new = sorted_cells(axes, axis), axes.logic.spec.operands[0], f"{axis}'"
-    propagates_nan = title != "kthvalue"
+    operand, selected, new = axes.logic.spec.operands[0], f"{axis}'", f"{axis}''"  # no user can write such names
+    checks_nan = title != "kthvalue"
 
-    def cells(size: int) -> list[tuple[dict[str, Term], float]]:
-        """The cells, as indices of the sorted axis and the new axis, and their weights."""
+    def ranks(size: int) -> list[int]:
+        """Of all terms, and of the last cell, which is NaN if any is."""
+        return [rank for weighted in sums(size) for rank, _ in weighted] + [size - 1] * checks_nan
+
+    cells = cells_of_ranks(axes, axis, title, ranks, terms * (count or 1) + checks_nan)
+
+    def weights() -> list[tuple[dict[str, Term], float]]:
+        """The indices of the cells and the results, with the weights that are not 0."""
+        size = axes.x.dims[axis_number(axes, axis)]
+        listed = [(n, weight) for n, weighted in enumerate(sums(size)) for _, weight in weighted]
         return [
-            ({axis: Term(Number(at)), **({} if count is None else {new: Term(Number(n))})}, weight)
-            for n, sums in enumerate(weights(size))
-            for at, weight in sums.items()
+            ({selected: Term(Number(at)), **({} if count is None else {new: Term(Number(n))})}, weight)
+            for at, (n, weight) in enumerate(listed)
+            if weight and size
         ]
 
     def forward(s: Slots) -> None:
-        size, result = ordered.dims[axis_number(axes, axis)], s.result()
-        result.write(None, True, 0.0 if size or not propagates_nan else math.nan, {})
+        size, result = axes.x.dims[axis_number(axes, axis)], s.result()
+        result.write(None, True, 0.0 if size else math.nan, {})
         value = s.stored(s.operands[0])
-        for at, weight in cells(size) if size or not propagates_nan else ():
+        for at, weight in weights():
             result.write(ADD, False, value if weight == 1 else value * weight, at)
-        if size and propagates_nan and axes.x.typing.is_float:
-            last = {axis: Term(Number(size - 1))}
+        if size and checks_nan and axes.x.typing.is_float:
+            last = {selected: Term(Number(cells.dims[axis_number(axes, axis)] - 1))}
             result.write(ADD, False, term("where", term("eq", value, value), 0.0, value), last)
 
     def gradient(s: Slots) -> None:
-        for at, weight in cells(ordered.dims[axis_number(axes, axis)]):
+        for at, weight in weights():
             s.operand_gradient(1).write(ADD, False, s.gradient() * weight, at)
 
     result = axes.logic.spec.result if count is None else rename_axis(operand, axis, new)
+    logic = einsum(Spec((rename_axis(operand, axis, selected),), result))
     min_precision = None if title == "kthvalue" else float32
     operation = Operation(
-        title, einsum(Spec((operand,), result)), forward, gradient, result_type=ResultType(min_precision=min_precision),
+        title, logic, forward, gradient, result_type=ResultType(min_precision=min_precision),
         sizes=axes.sizes if count is None else {**axes.sizes, new: count},
     )  # fmt: skip
-    return apply(operation, [ordered])
+    return apply(operation, [cells])
 
 
 # --- interpolation: the cells around a fractional index, with their weights ------------------------------------------
 
 
-def _linear(index: float) -> dict[int, float]:
-    low = math.floor(index)
-    return {low: 1.0} if index == low else {low: low + 1 - index, low + 1: index - low}
+def _linear(index: float) -> WeightedRanks:
+    low, high = math.floor(index), math.ceil(index)
+    return [(low, 1.0 if low == high else high - index), (high, index - low)]
 
 
-def _midpoint(index: float) -> dict[int, float]:
-    low = math.floor(index)
-    return {low: 1.0} if index == low else {low: 0.5, low + 1: 0.5}
+def _midpoint(index: float) -> WeightedRanks:
+    low, high = math.floor(index), math.ceil(index)
+    return [(low, 1.0 if low == high else 0.5), (high, 0.5 * (high - low))]
 
 
-_METHODS: dict[str, Callable[[float], dict[int, float]]] = {
+_METHODS: dict[str, Callable[[float], WeightedRanks]] = {
     "linear": _linear,
-    "lower": lambda index: {math.floor(index): 1.0},
-    "higher": lambda index: {math.ceil(index): 1.0},
-    "nearest": lambda index: {round(index): 1.0},
+    "lower": lambda index: [(math.floor(index), 1.0)],
+    "higher": lambda index: [(math.ceil(index), 1.0)],
+    "nearest": lambda index: [(round(index), 1.0)],
     "midpoint": _midpoint,
 }
 
