@@ -857,3 +857,35 @@ def test_slot_argument_of_nodes_is_not_a_formula(oracle: Any) -> None:
 
     with pytest.raises(oc.CodeError, match="`slot=` takes an argument"):
         oracle(odd(oc.tensor(A)))
+
+
+def test_arrays_and_numbers_of_numpy_are_operands_and_settings() -> None:
+    @oc.defop()
+    def scaled(x: object, *xs: object, by: float, shifts: list[int], n: int = 1) -> object:
+        def forward(v: Any, vs: Any) -> None:
+            v["=:"] = sum(vs[1:], vs[0]) * by + shifts[0] + n
+
+        def gradient(g: Any, gs: Any) -> None:
+            for g_x in gs:
+                g_x += g * by
+
+        return forward, gradient
+
+    for array in (np.array([1.0, 2.0]), np.array(3.0), np.float64(3), np.float32(0.5), np.zeros(0)):
+        for addends in ((), (array,)):
+            result = scaled(array, *addends, by=np.float32(2), shifts=[np.int64(4)], n=np.int8(5))
+            np.testing.assert_allclose(result.numpy(), np.asarray(array) * 2 * (1 + len(addends)) + 9)
+    with pytest.raises(oc.CodeError, match="by=True is not float"):
+        scaled(1.0, by=np.bool_(True), shifts=[1])
+
+
+def test_formulas_of_rules_are_no_tensors() -> None:
+    @oc.defop(outputs={"integer": d.Output("int32")})
+    def truncated(x: object) -> object:
+        def forward(integer: Any, v1: Any) -> None:
+            integer["=:"] = oc.cast(v1, oc.int32)
+
+        return forward, None
+
+    with pytest.raises(oc.CodeError, match="no tensor; its value is converted to the type of its slot"):
+        truncated(A).numpy()

@@ -31,6 +31,7 @@ from ocannl.lang.core.literals import (
 )
 from ocannl.lang.core.operation import node_like_slot
 from ocannl.lang.core.parameter import param
+from ocannl.lang.core.symbolic_terms import Term
 from ocannl.lang.core.symbols import Symbol
 from ocannl.lang.core.tensor import Tensor, use_site
 
@@ -155,6 +156,8 @@ def embed(value: object) -> Tensor:
         return tensor(value)
     if isinstance(value, TNode):
         raise CodeError(f"`{value.label}` is a node; use the tensor itself in expressions")
+    if isinstance(value, Term):
+        raise CodeError("a formula of a rule is no tensor; its value is converted to the type of its slot")
     if isinstance(value, list | tuple):
         raise CodeError(f"a literal must be converted to a tensor in expressions: oc.tensor({value!r})"[:200])
     raise CodeError(f"{value!r} cannot be an operand of a tensor expression"[:200])

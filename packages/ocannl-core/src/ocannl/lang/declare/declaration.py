@@ -19,7 +19,7 @@ from ocannl.lang.declare.configurations import configuration_of
 from ocannl.lang.declare.inputs import Input
 from ocannl.lang.declare.outputs import Output
 from ocannl.lang.declare.samples import Sample
-from ocannl.lang.declare.settings import Default, Setting, resolve_defaults
+from ocannl.lang.declare.settings import Default, Setting, python_numbers, resolve_defaults
 from ocannl.lang.declare.shared_part import Part
 
 Parameter = inspect.Parameter
@@ -97,7 +97,8 @@ class Declaration:
         except TypeError as e:
             unknown = unknown_keyword(f"`{self.title}`", settings, self.signature.parameters)
             raise CodeError(unknown or f"`{self.title}{self.signature}`: {e}") from None
-        self._check_signature([name for name, value in bound.arguments.items() if value != ()])
+        passed = {name: value for name, value in bound.arguments.items() if not isinstance(value, tuple) or value}
+        self._check_signature([*passed])
         bound.apply_defaults()
         arguments = {name: self._embed(name, value, embed) for name, value in bound.arguments.items()}
         resolved = resolve_defaults(arguments, self.title)
@@ -118,7 +119,9 @@ class Declaration:
             raise CodeError(f"`{self.title}` takes {listed}, not ({', '.join(passed)})")
 
     def _embed(self, name: str, value: Any, embed: Callable[[Any], Any]) -> Any:
-        if name not in self.inputs or isinstance(value, Default) or (value is None and name in self.optional):
+        if name not in self.inputs:
+            return python_numbers(value)
+        if isinstance(value, Default) or (value is None and name in self.optional):
             return value
         if not self.is_list(name):
             return embed(value)

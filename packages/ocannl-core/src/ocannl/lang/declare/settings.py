@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ocannl.base.annotations import fits, kind_text
 from ocannl.base.errors import CodeError
 from ocannl.lang.declare.inputs import Count
@@ -53,6 +55,15 @@ class Setting:
             raise CodeError(f"`{title}`: {name}={value!r} is not {kind_text(self.kind)}")
         if self.count is not None and isinstance(value, list | tuple) and not self.count.allows(len(value)):
             raise CodeError(f"`{title}`: {name}={value!r} has {len(value)} items, not {self.count}")
+
+
+def python_numbers(value: object) -> object:
+    """The value with NumPy's numbers, also those in a list or tuple, as Python's, which formulas and specs hold."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) is list:
+        return [python_numbers(item) for item in value]
+    return tuple([python_numbers(item) for item in value]) if type(value) is tuple else value
 
 
 def resolve_defaults(values: dict[str, Any], title: str) -> dict[str, Any]:
