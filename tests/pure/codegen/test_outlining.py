@@ -1,5 +1,7 @@
 """Splitting programs into nests, and the interface of each nest."""
 
+from dataclasses import replace
+
 import pytest
 
 from ocannl.codegen import MemoryRegion, outline_nests, signature
@@ -18,6 +20,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     MemorySpace,
+    Mode,
     Prefetch,
     Proc,
     Ref,
@@ -58,6 +61,16 @@ def shapes(*body):
 
 def test_every_loop_nest_is_a_nest():
     assert shapes(loop_over(X), loop_over(Y), loop_over(Z)) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("is_parallel", [False, True])
+def test_fences(is_parallel):
+    """A sequential loop whose nests are executed by one thread has one fence, at its end."""
+    streamed = loop(Sym("i", 0, 3), (replace(store(X), nontemporal=True),))
+    other = replace(loop_over(Y), parallel_chunk=int(is_parallel))
+    steps = loop(Sym("t", 0, 9, SymKind.ITERATION), (streamed, other), mode=Mode.SEQUENTIAL)
+    (nest,) = outline_nests(Proc("p", (X, Y), (), (steps,)))
+    assert nest.needs_fence and [callee.needs_fence for callee in nest.callees] == [is_parallel, False]
 
 
 def test_straight_line_statements_are_grouped():
