@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from ocannl.ir.affine import Affine, Bound, Sym
+from ocannl.ir.affine import Affine, Bound, Sym, SymKind
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
@@ -26,6 +26,7 @@ from ocannl.ir.loops import (
     Ref,
     Stmt,
     Store,
+    loop,
     row_major,
 )
 from ocannl.ir.ops import BY_NAME
@@ -70,6 +71,16 @@ def test_a_long_loop_is_divided_and_a_poll_stands_before_each_part() -> None:
         "    for i0 in i0_part..min(i0_part+1000000, 9000000):\n"
         "      x[i0] = x[i0] + 1\n"
     )
+
+
+def test_a_long_sequential_loop_is_divided() -> None:
+    x, t = buffer("x", 9_000_000), Sym("t", 0, 8_999_999, SymKind.ITERATION)
+    store = Store(Ref(x, (Affine.of(t),)), Const(1, float32))
+    after = insert_polls(Proc("step", (x,), (), (loop(t, (store,), mode=Mode.SEQUENTIAL),)))
+    verify(after, "optimized")
+    outer, inner = [node for node in walk(after.body) if isinstance(node, For)]
+    assert (outer.mode, inner.mode) == (Mode.SEQUENTIAL, Mode.SEQUENTIAL)
+    assert outer.step > 1000 and outer.body == (Poll(), inner)
 
 
 def test_a_short_program_stays_as_it_is() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ocannl.codegen.outlining import Nest, outline_nests
-from ocannl.ir.affine import Affine
+from ocannl.ir.affine import Affine, Bound
 from ocannl.ir.loops import (
     AccessMode,
     Body,
@@ -68,7 +68,7 @@ def partition(proc: Proc, with_timestamps: bool = True) -> tuple[NestProgram, ..
             continue
         name, members, timestamps = program_names(f"{proc.name}_{written[0].name}"), [], None
         has_loop = any(isinstance(stmt, For) for stmt in nest.body)  # conditional code is not divided
-        parts = nest.callees if with_timestamps and has_loop else ()
+        parts = _part_caller(nest).callees if with_timestamps and has_loop else ()
         for part in parts or (nest,):
             heading = _heading(part.body) or heading
             if _written(part):
@@ -83,24 +83,37 @@ def _isolate_part(nest: Nest, part: Nest) -> Body:
     """Returns the loop of the nest with this part only, and the local arrays shared between parts."""
     if part is nest:
         return nest.body
-    loop = _part_loop(nest)
-    return (replace(loop, body=(*_shared_locals(loop), *part.body)),)
+    loop = _part_loop(_part_caller(nest))
+    lo, hi = Bound.lower(loop.sym.lo), Bound.upper(loop.sym.hi + 1)
+    return (replace(loop, lo=lo, hi=hi, body=(*_shared_locals(loop), *part.body)),)
 
 
 def _with_timestamps(nest: Nest, name: str) -> tuple[Nest, TNode]:
     """Returns the nest with clock reads around its parts, and the node of the timestamps."""
-    loop, part_count = _part_loop(nest), sum(bool(_written(part)) for part in nest.callees)
+    caller = _part_caller(nest)
+    loop, part_count = _part_loop(caller), sum(bool(_written(part)) for part in caller.callees)
     shape = (loop.sym.extent, part_count + 1)
     node = TNode(name, Role.STATE, lambda: shape, lambda: int64)
     buf = Buf(name, int64, shape, row_major(shape), MemorySpace.GLOBAL, AccessMode.OUT, node)
     iteration = Affine.of(loop.sym) - loop.sym.lo
     columns = map(Affine.of, range(part_count + 1))
     body: list[Stmt] = [*_shared_locals(loop), ReadClock(Ref(buf, (iteration, next(columns))))]
-    for part in nest.callees:
+    for part in caller.callees:
         body += part.body
         if _written(part):
             body.append(ReadClock(Ref(buf, (iteration, next(columns)))))
-    return replace(nest, body=(replace(loop, body=tuple(body)),), bufs=(*nest.bufs, buf)), node
+    stamped = replace(loop, body=tuple(body))
+    if caller is not nest:
+        strips = _part_loop(nest)
+        stamped = replace(strips, body=tuple([stamped if stmt is loop else stmt for stmt in strips.body]))
+    return replace(nest, body=(stamped,), bufs=(*nest.bufs, buf)), node
+
+
+def _part_caller(nest: Nest) -> Nest:
+    """Returns the nest that calls the parts: the nest itself, or the loop over one strip if its loop is strip-mined."""
+    written = [part for part in nest.callees if _written(part)]
+    is_strip_mined = len(written) == 1 and written[0].callees and _part_loop(nest).step > 1
+    return written[0] if is_strip_mined else nest
 
 
 def _part_loop(nest: Nest) -> For:

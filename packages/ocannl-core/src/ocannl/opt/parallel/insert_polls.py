@@ -12,6 +12,8 @@ from ocannl.ir.work import max_trip_count, stmt_work
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import bound_names
 
+DIVISIBLE_MODES = Mode.SERIAL, Mode.SEQUENTIAL
+
 
 def insert_polls(proc: Proc, interval_ops: int | None = None) -> Proc:
     """Inserts polls between statements and into long loops, with at most `interval_ops` of work between two polls. In
@@ -65,7 +67,7 @@ def _insert_inside(stmt: Stmt, ops: int, interval_ops: int, names: Namer) -> Stm
             iterations = interval_ops * max_trip_count(stmt) // ops  # between polls
             if stmt.parallel_chunk and iterations >= 1:
                 return stmt  # the runtime polls before each chunk
-            if iterations <= 1 or stmt.step != 1 or stmt.mode is not Mode.SERIAL:
+            if iterations <= 1 or stmt.step != 1 or stmt.mode not in DIVISIBLE_MODES:
                 inner = _insert_between(body, list(map(stmt_work, body)), interval_ops, names)
                 return replace(stmt, body=(Poll(), *inner))
             return _divide_loop(stmt, iterations, names)
@@ -79,4 +81,4 @@ def _divide_loop(stmt: For, strip_size: int, names: Namer) -> For:
     first = Affine.of(outer)
     end = first + (strip_size - 1)
     inner = replace(stmt, lo=Bound(((first, 1),)), hi=Bound(((end, 1), *stmt.hi.quotients)))
-    return For(outer, stmt.lo, stmt.hi, (Poll(), inner), strip_size, stmt.origin)
+    return For(outer, stmt.lo, stmt.hi, (Poll(), inner), strip_size, stmt.origin, mode=stmt.mode)
