@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 from loop_programs.race_detector import Claims
 
 from ocannl.base.errors import VerifyError
-from ocannl.ir.affine import Affine, Bound, Sym
+from ocannl.ir.affine import Affine, Bound, Sym, SymKind
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import (
@@ -20,6 +21,7 @@ from ocannl.ir.loops import (
     Load,
     Local,
     MemorySpace,
+    Mode,
     Proc,
     Ref,
     Stmt,
@@ -34,6 +36,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.ir.walk import walk
 from ocannl.lower.lower import lower
+from ocannl.opt import machine_model as machine
 from ocannl.opt.memory.allocate_memory import allocate_memory
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
@@ -120,6 +123,37 @@ def test_only_what_is_independent_is_shared(name: str) -> None:
     else:
         with pytest.raises(VerifyError, match="parallel loop `i` has a loop-carried dependence"):
             verify(forced, "optimized")
+
+
+S, T = Sym("s", 0, 4, SymKind.ITERATION), Sym("t", 0, 4, SymKind.ITERATION)
+SEQUENTIAL_CASES = {
+    "own rows": ((over(J, Store(Ref(X, at(T, J)), UNIT)),), True),
+    "the same row": ((over(J, Update(Ref(X, at(0, J)), ADD, UNIT)),), False),
+    "the row before": ((over(J, Store(Ref(X, at(T, J)), Load(Ref(X, at(Affine(((-1, T),), 4), J))))),), False),
+    "digits": ((over(S, Store(Ref(Y, (Affine(((1, S), (5, T))),)), UNIT)),), True),
+    "diagonals meet": ((over(S, Store(Ref(Y, (Affine(((1, S), (1, T))),)), UNIT)),), False),
+}
+
+
+@pytest.mark.parametrize("name", SEQUENTIAL_CASES)
+def test_independent_sequential_loops_are_shared(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "MIN_HOISTED_TRIPS", 5)
+    body, independent = SEQUENTIAL_CASES[name]
+    body = tuple([replace(s, mode=Mode.SEQUENTIAL) if isinstance(s, For) and s.sym is S else s for s in body])
+    bufs = tuple({n.ref.buf: 0 for n in walk(body) if isinstance(n, Store | Update | Load)})
+    proc = Proc("p", bufs, (), (replace(over(T, *body), mode=Mode.SEQUENTIAL),))
+    verify(proc, "optimized")
+    after = parallelize(proc, 1, 1)
+    verify(after, "optimized")
+    (loop_stmt,) = after.body
+    assert isinstance(loop_stmt, For) and bool(loop_stmt.parallel_chunk) == independent
+    assert (loop_stmt.mode is Mode.SERIAL) == independent
+
+
+def test_symbols_of_parallel_loops_are_no_constants() -> None:
+    inner = over(J, Store(Ref(X, at(T, J)), UNIT))
+    with pytest.raises(VerifyError, match="parallel loop `t` contains symbols that are constant within nests"):
+        verify(Proc("p", (X,), (), (replace(over(T, inner), parallel_chunk=1),)), "optimized")
 
 
 def test_a_claimed_loop_stands_alone() -> None:

@@ -224,6 +224,8 @@ class _Check:
         is_outermost = all(region_body(stmt) is not None for stmt in self.path[:-1])
         if not is_outermost or loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
             raise self.fail("parallel loop must be outermost in its region, with step 1 and constant bounds")
+        if any(isinstance(node, For) and node.sym.kind is SymKind.ITERATION for node in walk(loop)):
+            raise self.fail(f"parallel loop `{loop.sym.name}` contains symbols that are constant within nests")
         accesses = memory_accesses(loop.body)
         if loop.parallel_chunk < 1 or not has_no_loop_carried_dependence(accesses, loop.sym, (), sums=False):
             raise self.fail(f"parallel loop `{loop.sym.name}` has a loop-carried dependence")

@@ -88,8 +88,8 @@ class Pass:
 
 WHOLE_PROGRAM_PASSES = frozenset({
     "decide_placement", "split_live_ranges", "inline_casts", "distribute_sequential_loops", "pad_rows",
-    "hoist_invariant_nests", "precompute_weight_arrays", "schedule", "precompute_packed_weights", "insert_polls",
-    "allocate_memory",
+    "hoist_invariant_nests", "precompute_weight_arrays", "schedule", "precompute_packed_weights", "parallelize",
+    "insert_polls", "allocate_memory",
 })  # fmt: skip
 """Passes that see a whole program; others see regions."""
 

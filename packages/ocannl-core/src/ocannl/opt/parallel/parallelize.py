@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ocannl.ir.accesses import has_no_loop_carried_dependence, memory_accesses
-from ocannl.ir.loops import For, Mode, Proc, Stmt
+from ocannl.ir.affine import Affine, Sym, SymKind
+from ocannl.ir.loops import BindIndex, Body, For, Mode, Proc, Stmt, region_body
+from ocannl.ir.walk import walk
 from ocannl.ir.work import max_trip_count, stmt_work
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import same_objects
+from ocannl.opt.analysis.substitution import substitute_statements
 
 
 def parallelize(proc: Proc, min_ops: int | None = None, min_chunk_ops: int | None = None) -> Proc:
@@ -23,12 +27,48 @@ def parallelize(proc: Proc, min_ops: int | None = None, min_chunk_ops: int | Non
               y[i, j] = tanh(x[i, j])           y[i, j] = tanh(x[i, j])
 
     Threads take chunks of iterations dynamically (like OpenMP's `schedule(dynamic, n)`). The size of a chunk depends on
-    the program only, and no reduction is split, so that results do not depend on the number of threads.
+    the program only, and no reduction is split, so that results do not depend on the number of threads. A sequential
+    loop whose iterations are independent is parallelized as well.
     """
     min_ops = machine.MIN_PARALLEL_OPS if min_ops is None else min_ops
     min_chunk_ops = machine.MIN_CHUNK_OPS if min_chunk_ops is None else min_chunk_ops
-    body = tuple([_parallelize_loop(stmt, min_ops, min_chunk_ops) for stmt in proc.body])
+    body = _parallelize_body(proc.body, min_ops, min_chunk_ops)
     return proc if same_objects(body, proc.body) else replace(proc, body=body)
+
+
+def _parallelize_body(body: Body, min_ops: int, min_chunk_ops: int) -> Body:
+    new = tuple([_parallelize_statement(stmt, min_ops, min_chunk_ops) for stmt in body])
+    return body if same_objects(new, body) else new
+
+
+def _parallelize_statement(stmt: Stmt, min_ops: int, min_chunk_ops: int) -> Stmt:
+    region = region_body(stmt)
+    if region is None:
+        return _parallelize_loop(stmt, min_ops, min_chunk_ops)
+    assert isinstance(stmt, For | BindIndex)
+    inner = _parallelize_body(region, min_ops, min_chunk_ops)
+    if isinstance(stmt, For) and (inner is region or stmt.sym.extent >= machine.MIN_HOISTED_TRIPS):
+        loop = _parallelize_loop(_as_serial_loop(stmt), min_ops, min_chunk_ops)
+        if isinstance(loop, For) and loop.parallel_chunk:
+            return loop
+    return stmt if inner is region else replace(stmt, body=inner)
+
+
+def _as_serial_loop(stmt: For) -> For:
+    """Returns a sequential loop as a serial one, whose symbol and those of nested loops are no constants."""
+    loops = [node for node in walk(stmt) if isinstance(node, For) and node.sym.kind is SymKind.ITERATION]
+    new = {loop.sym: Sym(loop.sym.name, loop.sym.lo, loop.sym.hi) for loop in loops}
+    body = substitute_statements(stmt.body, {old: Affine.of(sym) for old, sym in new.items()})
+    return replace(stmt, sym=new.get(stmt.sym, stmt.sym), body=_with_symbols(body, new), mode=Mode.SERIAL)
+
+
+def _with_symbols(body: Body, new: Mapping[Sym, Sym]) -> Body:
+    """Replaces the symbols of loops and regions."""
+    return tuple([
+        replace(stmt, sym=new.get(stmt.sym, stmt.sym), body=_with_symbols(stmt.body, new))
+        if isinstance(stmt, For | BindIndex) else stmt
+        for stmt in body
+    ])  # fmt: skip
 
 
 def _parallelize_loop(stmt: Stmt, min_ops: int, min_chunk_ops: int) -> Stmt:
