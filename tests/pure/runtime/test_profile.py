@@ -61,6 +61,19 @@ def test_a_row_for_each_nest(context):
     assert profile.nests_ns == sum(row.median_ns for row in profile.rows)
 
 
+def test_long_loops_have_a_row_for_each_part():
+    """The loop is divided into strips, for polls; its parts have timestamps in each iteration."""
+    context = oc.Context("llvm")
+    x = oc.placeholder("x", output=[20_000, 40])
+    context[x] = np.ones((20_000, 40), "float32")
+    routine = context.compile(oc.cumsum(x, "ij => j").forward)
+    assert "i_block_part" in str(routine.stages()["insert_polls"])
+    routine()
+    rows = [row for row in routine.profile(calls=3).rows if "within" in row.name]
+    assert len(rows) >= 2 and all(0 <= row.min_ns < 10**9 for row in rows)
+    assert sum(row.written_bytes for row in rows) > 20_000 * 40 * 4
+
+
 def test_profile_restores_arrays(context):
     _, step = compiled(context)
     step()

@@ -1,6 +1,7 @@
 """Computations: sequences of assignments to tensor nodes, without a choice of loop order or storage.
 
     Comp   = Seq(items) | LabeledBlock(text, body) | Loop(sym, body) | Conditional(condition, body) | Assign | HostCall
+    ParallelForm(items, sequential) is a Seq
     Assign : lhs <- lhs accum value, over the iteration spaces of its pieces; `clear` first sets lhs to the neutral
              element of accum; accum None is a plain store. All values read the nodes as they were before the statement,
              clearing included. A cell accumulates its values in the order of the pieces and of their loops.
@@ -120,6 +121,14 @@ class LabeledBlock:
 @dataclass(frozen=True, slots=True)
 class Seq:
     items: tuple[Comp, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelForm(Seq):
+    """Assignments that are parallel over all cells, with an equivalent `sequential` form of less work for CPUs. The
+    results of both are the same up to rounding. Code that rewrites sequences may drop the sequential form."""
+
+    sequential: Comp = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from ocannl.ir.assign import (
     IndirectIndex,
     LabeledBlock,
     Loop,
+    ParallelForm,
     Piece,
     Read,
     Seq,
@@ -28,6 +29,9 @@ Values = Mapping[Sym, Affine]
 def substitute(code: Comp, values: Values) -> Comp:
     """Replaces symbols of enclosing loops, or static symbols, by index expressions."""
     match code:
+        case ParallelForm(items, sequential=sequential):
+            parallel = tuple([substitute(item, values) for item in items])
+            return ParallelForm(parallel, sequential=substitute(sequential, values))
         case Seq(items):
             return Seq(tuple([substitute(item, values) for item in items]))
         case LabeledBlock(text, body):

@@ -34,6 +34,7 @@ from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.assign import Comp, nodes
 from ocannl.ir.loops import AccessMode
 from ocannl.ir.name_mangling import Namer, identifier
+from ocannl.ir.sequential_form import sequential_form
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core import graph
 from ocannl.lang.record.code import Elaborated
@@ -157,6 +158,8 @@ class Context:
         return result
 
     def _routines(self, jobs: list[Job], seed: int | None = None) -> list[Routine]:
+        if self.backend.capabilities.wants_schedule:
+            jobs = [replace(job, code=sequential_form(job.code)) for job in jobs]
         if CHECK_NUMBERS.get():
             jobs = [replace(job, keep_reasons={**nodes_to_keep(job.code), **job.keep_reasons}) for job in jobs]
         seconds = AUTOTUNE.get()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from ocannl.infer.project import project
@@ -19,7 +19,8 @@ from ocannl.lang.core.context_vars import note_constant
 from ocannl.lang.core.indirect_axes import slot_axes_by_label
 from ocannl.lang.core.operation import Operation, Rule
 from ocannl.lang.core.product_sums import contract_pairwise
-from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, SlotStatement, elaborate
+from ocannl.lang.core.recurrences import Recurrence
+from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, SlotRecurrence, SlotStatement, elaborate
 from ocannl.lang.core.symbolic_terms import Hole, Term, convert
 from ocannl.lang.core.tensor_protocol import TensorLike
 
@@ -59,6 +60,9 @@ class Application(Generic[T]):
         for statement in slots.out:
             if isinstance(statement, SlotAssign):
                 code += self._assigns(result, [statement])
+            elif isinstance(statement, SlotRecurrence):
+                steps = tuple(self._assigns(result, list(statement.steps)))
+                code.append(statement.recurrence.elaborate(steps, result.origin))
             else:
                 code.append(statement.elaborate(result.origin))
         return code
@@ -108,6 +112,18 @@ class _ApplicationSlots:
             precision = target.hole.node.precision.arithmetic
             scan = SlotScan(target.hole, accum, value.tree, op, along, reverse, precision, self.tensor.projections)
             self.out.append(scan)
+
+    def recurrence(
+        self, target: Slot, carried: Term, added: Term, carry: Callable[[Term, Term], Term],
+        finish: Callable[[Term], Term], direction: int, along: int, write_steps: Callable[[], None],
+    ) -> None:  # fmt: skip
+        first = len(self.out)
+        write_steps()
+        steps = cast("list[SlotAssign]", self.out[first:])
+        recurrence = Recurrence(
+            target.hole.node, carried.tree, added.tree, carry, finish, direction, along, self.tensor.projections
+        )
+        self.out[first:] = [SlotRecurrence(tuple(steps), recurrence)]
 
     def offset(self, slot: int) -> Term:
         (piece,) = self.tensor.projections.pieces

@@ -7,7 +7,8 @@
 
 The cells of a block are the lanes of vectors, so a block takes B operations on vectors, none of which waits for the
 preceding cell. The cells after the last full block are a shorter block, so no read is guarded; a reversed scan has the
-shorter block at the start. The error of sums grows with the logarithm of the length.
+shorter block at the start. The error of sums grows with the logarithm of the length. Where the cells of other axes fill
+vectors, the masked terms are wasted on CPUs: they execute the sequential form (`sequential_scans.py`).
 
 Source: Blelloch 1990, section 1.2.
 """
@@ -16,13 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Assign, Call, Convert, Index, Number, Origin, Piece, Read, Seq, Value
+from ocannl.ir.assign import Assign, Call, Comp, Convert, Index, Number, Origin, ParallelForm, Piece, Read, Seq, Value
 from ocannl.ir.ops import BY_NAME, Op, neutral_element
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
+from ocannl.lang.core.sequential_scans import ScanLoops
 from ocannl.lang.core.symbolic_terms import AxisIndex, Hole, ShiftedRead, Tree, instantiate
 
 BLOCK = 16  # the float32 lanes of the widest vectors
@@ -45,7 +48,9 @@ class SlotScan:
     projections: Projections
 
     def elaborate(self, origin: Origin) -> Seq:
-        return _Elaboration(self, origin).code()
+        elaboration = _Elaboration(self, origin)
+        parallel, sequential = elaboration.code(), elaboration.sequential_form()
+        return parallel if sequential is None else ParallelForm(parallel.items, sequential=sequential)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,21 @@ class _Elaboration:
         stored = [replace(prefix, value=Convert(prefix.value, target.precision)) for prefix in prefixes]
         self._add_prefixes(target, scan.accum, stored)
         return Seq(tuple(self.items))
+
+    def sequential_form(self) -> Comp | None:
+        """Returns the scan as loops over the scanned axis, if the axes after it fill vectors."""
+        scan, indices = self.scan, self.projection.at(self.scan.target.slot) or ()
+        syms = tuple([index.only_sym for index in indices if index.only_sym is not None])
+        if set(syms) != set(self.projection.loops):
+            return None
+        axis = syms.index(self.position)
+        inner = syms[axis + 1 :]
+        if prod(sym.extent for sym in inner) < BLOCK:
+            return None
+        return ScanLoops(
+            scan.target.node, scan.accum, scan.op, scan.is_reversed, scan.precision, self.position, self._source,
+            self._indices, syms[:axis], inner, self.origin,
+        ).code()  # fmt: skip
 
     def _prefixes(self, source: At, n: int, comparison: str) -> list[_Prefix]:
         """Returns the prefixes of `n` values: of the cells of the same block for which the comparison holds between the

@@ -39,6 +39,15 @@ class Slots(Protocol):
         `accum`."""
         ...
 
+    def recurrence(
+        self, target: Slot, carried: Term, added: Term, carry: Callable[[Term, Term], Term],
+        finish: Callable[[Term], Term], direction: int, along: int, write_steps: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """Writes `finish(y[i])` for the first-order recurrence `y[i] = added[i] + carry(carried[i], y[i + direction])`
+        along the axis of operand `along` to a local node with the shape of the result; `write_steps` writes it in
+        parallel form."""
+        ...
+
     def offset(self, slot: int) -> Term:
         """The linear offset of the current cell of a tensor in memory order: slot 0 is the result, n operand n."""
         ...

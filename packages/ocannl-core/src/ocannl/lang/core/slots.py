@@ -23,6 +23,7 @@ from ocannl.ir.value_symbols import value_symbols
 from ocannl.lang.core.block_scans import SlotScan
 from ocannl.lang.core.host_calls import HostResult, NodeUpdate, SlotHostCall
 from ocannl.lang.core.indirect_axes import SlotAxes, with_indirect_axes, with_used_loops
+from ocannl.lang.core.recurrences import Recurrence
 from ocannl.lang.core.symbolic_terms import (
     AxisIndex,
     Hole,
@@ -78,7 +79,15 @@ class SlotAssign:
     at: tuple[tuple[str, Tree], ...] | None = None
 
 
-SlotStatement = SlotAssign | SlotHostCall | SlotScan | NodeUpdate
+@dataclass(frozen=True, slots=True)
+class SlotRecurrence:
+    """A recurrence; `steps` are the parallel form."""
+
+    steps: tuple[SlotAssign, ...]
+    recurrence: Recurrence
+
+
+SlotStatement = SlotAssign | SlotHostCall | SlotScan | SlotRecurrence | NodeUpdate
 
 
 class Slot(Term):

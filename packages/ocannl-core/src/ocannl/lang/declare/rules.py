@@ -19,7 +19,7 @@ from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.block_scans import SlotScan
 from ocannl.lang.core.host_calls import NodeUpdate, SlotHostCall
 from ocannl.lang.core.operation import Slots, current_slots
-from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, SlotStatement
+from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, SlotRecurrence, SlotStatement
 from ocannl.lang.core.symbolic_terms import Hole, Term, Tree, tree_of
 from ocannl.lang.declare.conditions import Arguments
 from ocannl.lang.declare.declaration import Declaration
@@ -158,6 +158,8 @@ def _writes(statement: SlotStatement, target: Hole) -> bool:
     match statement:
         case SlotAssign() | SlotScan():
             return statement.target == target
+        case SlotRecurrence():
+            return statement.recurrence.target is target.node
         case SlotHostCall():
             return target.node in statement.outputs
         case NodeUpdate():

@@ -2,9 +2,11 @@
 
     y[i] = y[i - 1] op x[i]
 
-Values, and the gradient of sums, are computed in blocks (`lang/core/block_scans.py`). The gradients of products and
-extremes contain first-order recurrences. A step of a recurrence doubles the range that a cell has accumulated: after
-the step of distance d, cells i - 2d + 1 to i. So n cells take ceil(log2 n) steps, each of them parallel over all cells.
+Values, and the gradient of sums, are computed in blocks (`lang/core/block_scans.py`), or in loops over rows on CPUs
+(`lang/core/sequential_scans.py`). The gradients of products and extremes contain first-order recurrences, which CPUs
+compute in loops as well (`lang/core/recurrences.py`). In parallel form, a step of a recurrence doubles the range that a
+cell has accumulated: after the step of distance d, cells i - 2d + 1 to i. So n cells take ceil(log2 n) steps, each of
+them parallel over all cells.
 
 Source: Hillis, Steele 1986; Blelloch 1990.
 """
@@ -66,17 +68,24 @@ def _define_scan(name: str, op: Op, gradient: Gradient, doc: str, grad: str) -> 
 
 
 def _recurrence(
-    s: Slots, carried: Term, added: Term, carry: Callable[[Term, Term], Term], direction: int, n: int
-) -> Term:
-    """The first-order recurrence `y[i] = added[i] + carry(carried[i], y[i + direction])`."""
-    distance = 1
-    while distance < n:
-        carried, added = _materialize(s, carried), _materialize(s, added)
-        offset = direction * distance
-        far_carried, far_added = _shifted(carried, offset, 1.0), _shifted(added, offset, 0.0)
-        carried, added = carry(carried, far_carried), added + carry(carried, far_added)
-        distance *= 2
-    return added
+    s: Slots, carried: Term, added: Term, carry: Callable[[Term, Term], Term], direction: int, n: int,
+    finish: Callable[[Term], Term] = lambda y: y,
+) -> Term:  # fmt: skip
+    """Returns `finish(y[i])` for the first-order recurrence `y[i] = added[i] + carry(carried[i], y[i + direction])`."""
+    result = s.local("recurrence", 0, _node(s.gradient()).precision.arithmetic)
+
+    def write_steps() -> None:
+        step_carried, step_added, distance = carried, added, 1
+        while distance < n:
+            step_carried, step_added = _materialize(s, step_carried), _materialize(s, step_added)
+            offset = direction * distance
+            far_carried, far_added = _shifted(step_carried, offset, 1.0), _shifted(step_added, offset, 0.0)
+            step_carried, step_added = carry(step_carried, far_carried), step_added + carry(step_carried, far_added)
+            distance *= 2
+        result.write(None, True, finish(step_added))
+
+    s.recurrence(result, carried, added, carry, finish, direction, AXIS, write_steps)
+    return result
 
 
 def _materialize(s: Slots, value: Term) -> Term:
@@ -113,8 +122,8 @@ def _product_terms(s: Slots, n: int) -> Term:
     """For cell i, `prod(x[:i])` times the sum over k >= i of `g[k] * prod(x[i+1:k+1])`; exact for zeros in `x`."""
     if n < 2:
         return s.gradient()
-    suffix = _recurrence(s, _shifted(s.operands[0], 1, 1.0), s.gradient(), lambda a, b: a * b, FOLLOWING, n)
-    return _shifted(s.value, -1, 1.0) * suffix
+    following, preceding = _shifted(s.operands[0], 1, 1.0), _shifted(s.value, -1, 1.0)
+    return _recurrence(s, following, s.gradient(), lambda a, b: a * b, FOLLOWING, n, lambda suffix: preceding * suffix)
 
 
 def _extreme_gradient(s: Slots, n: int) -> None:
@@ -128,7 +137,8 @@ def _extreme_terms(s: Slots, n: int) -> Term:
     attains = term("eq", s.stored(s.operands[0]), s.value)
     ties = _recurrence(s, _equals_neighbor(s, PRECEDING), attains, _mask, PRECEDING, n)
     share = s.gradient() / ties
-    return term("where", attains, _recurrence(s, _equals_neighbor(s, FOLLOWING), share, _mask, FOLLOWING, n), 0.0)
+    equals_next = _equals_neighbor(s, FOLLOWING)
+    return _recurrence(s, equals_next, share, _mask, FOLLOWING, n, lambda total: _mask(attains, total))
 
 
 def _equals_neighbor(s: Slots, direction: int) -> Term:
