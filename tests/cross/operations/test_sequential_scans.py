@@ -101,7 +101,7 @@ def test_gradients_of_products_and_extremes(
     rng = np.random.default_rng(0)
     values = rng.integers(-2, 3, shape).astype("float32") / 2 + (1 if name == "cumprod" else 0)
     weights = rng.normal(size=shape).astype("float32")
-    got, want = (gradient(each, name, spec, values, weights) for each in (backend, "numpy"))
+    got, want = (gradient(system, name, spec, values, weights) for system in (backend, "numpy"))
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
 
 

@@ -67,8 +67,8 @@ def test_every_loop_nest_is_a_nest():
 def test_fences(is_parallel):
     """A sequential loop whose nests are executed by one thread has one fence, at its end."""
     streamed = loop(Sym("i", 0, 3), (replace(store(X), nontemporal=True),))
-    other = replace(loop_over(Y), parallel_chunk=int(is_parallel))
-    steps = loop(Sym("t", 0, 9, SymKind.ITERATION), (streamed, other), mode=Mode.SEQUENTIAL)
+    second = replace(loop_over(Y), parallel_chunk=int(is_parallel))
+    steps = loop(Sym("t", 0, 9, SymKind.ITERATION), (streamed, second), mode=Mode.SEQUENTIAL)
     (nest,) = outline_nests(Proc("p", (X, Y), (), (steps,)))
     assert nest.needs_fence and [callee.needs_fence for callee in nest.callees] == [is_parallel, False]
 
