@@ -92,6 +92,15 @@ def avg_pool(x: Array) -> Array:
     return F.avg_pool2d(x.permute(0, 3, 1, 2), 2).permute(0, 2, 3, 1)
 
 
+def conv_transpose(x: Array, w: Array, b: Array, stride: int) -> Array:
+    """`w` has the axes height, width, inputs, outputs."""
+    return F.conv_transpose2d(x.permute(0, 3, 1, 2), w.permute(2, 3, 0, 1), b, stride).permute(0, 2, 3, 1)
+
+
+def max_pool(x: Array) -> Array:
+    return F.max_pool2d(x.permute(0, 3, 1, 2), 2).permute(0, 2, 3, 1)
+
+
 def batch_norm(x: Array, w: dict[str, Array], path: str, is_training: bool) -> Array:
     mean, var, gain, b = (w[f"{path}{name}"] for name in ("mean", "var", "gain", "b"))
     return F.batch_norm(x.permute(0, 3, 1, 2), mean, var, gain, b, is_training).permute(0, 2, 3, 1)

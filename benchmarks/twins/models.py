@@ -110,15 +110,35 @@ def resnet(lib: ModuleType, w: Weights, image: Array, is_training: bool) -> Arra
     return dense(lib, w, "linear", x.mean((1, 2)))
 
 
-def vit(lib: ModuleType, w: Weights, image: Array, patch: int = 2) -> Array:
+def vit(lib: ModuleType, w: Weights, image: Array, patch: int = 2, heads: int = 4) -> Array:
     batch, side = image.shape[:2]
     count = side // patch
     x = image.reshape(batch, count, patch, count, patch).swapaxes(2, 3).reshape(batch, count * count, -1)
     x = dense(lib, w, "patch", x)
     start = lib.broadcast(w["start"], (batch, 1, x.shape[-1]))
     x = lib.concatenate([start, x], 1) + w["position.table"]
-    x = encoder(lib, w, "encoder", x, heads=4, causal=False, approximate=False, eps=1e-6)
+    x = encoder(lib, w, "encoder", x, heads=heads, causal=False, approximate=False, eps=1e-6)
     return dense(lib, w, "head", x[:, 0])
+
+
+def unet(lib: ModuleType, w: Weights, image: Array) -> Array:
+    """U-Net with batch norms, in training: as many levels as there are weights."""
+
+    def double_conv(x: Array, block: str) -> Array:
+        for number in ("", "_2"):
+            x = lib.conv(x, w[f"{block}.conv2d{number}.w"], None, 1, 1)
+            x = lib.relu(lib.batch_norm(x, w, f"{block}.batch_norm{number}.", True))
+        return x
+
+    levels = [double_conv(image, "down_1")]
+    while f"down_{len(levels) + 1}.conv2d.w" in w:
+        levels.append(double_conv(lib.max_pool(levels[-1]), f"down_{len(levels) + 1}"))
+    x = levels.pop()
+    while levels:
+        name = f"up_conv_{len(levels)}"
+        up = lib.conv_transpose(x, w[f"{name}.w"], w[f"{name}.b"], 2)
+        x = double_conv(lib.concatenate([levels.pop(), up], 3), name.replace("_conv", ""))
+    return lib.conv(x, w["conv2d.w"], w["conv2d.b"], 1, 0)
 
 
 def negative_elbo(lib: ModuleType, w: Weights, image: Array, noise: Array) -> Array:
