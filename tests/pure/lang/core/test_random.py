@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ocannl as oc
+from ocannl.lang.core import random
 from ocannl.lang.core.random import uniform_bits, unit_uniform
 
 # --- streams ---------------------------------------------------------------------------------------------------------
@@ -135,3 +136,13 @@ def test_integers_are_not_drawn(oracle: Any) -> None:
 
 def test_no_numbers_are_drawn_for_no_cells(oracle: Any) -> None:
     assert drawn(oc.param("w", o=[0, 3]), oracle).shape == (0, 3)
+
+
+@pytest.mark.parametrize("normal", [False, True])
+@pytest.mark.parametrize("bits", [8, 24, 53])
+def test_blocks_of_large_draws(normal: bool, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    distribution = random.Distribution(0.0, 0.5, normal)
+    whole = distribution("w", 2, 1003, bits, 7)
+    monkeypatch.setattr(random, "BLOCK_CELLS", 100)
+    np.testing.assert_array_equal(distribution("w", 2, 1003, bits, 7), whole)
+    assert distribution("w", 2, 0, bits, 7).shape == (0,)

@@ -26,6 +26,7 @@ from ocannl.ir.threefry import threefry4x32
 from ocannl.lang.core.operation import Operation
 
 UInt32Array = NDArray[np.uint32]
+BLOCK_CELLS = 1 << 17  # drawn at a time: arrays of a few hundred KB stay in the caches
 
 
 def stream_key(seed: int, path: str) -> UInt32Array:
@@ -34,9 +35,9 @@ def stream_key(seed: int, path: str) -> UInt32Array:
     return np.array([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF, *np.frombuffer(digest, "<u4")], np.uint32)
 
 
-def uniform_bits(seed: int, path: str, ordinal: int, number: int) -> UInt32Array:
-    """The first `number` uint32 values of a stream."""
-    blocks = np.arange((number + 3) // 4, dtype=np.uint64)
+def uniform_bits(seed: int, path: str, ordinal: int, number: int, start: int = 0) -> UInt32Array:
+    """`number` uint32 values of a stream, from position `start`, a multiple of 4."""
+    blocks = np.arange(start // 4, (start + number + 3) // 4, dtype=np.uint64)
     counter = (blocks & np.uint64(0xFFFFFFFF), blocks >> np.uint64(32), ordinal, 0)
     lanes = np.broadcast_arrays(*threefry4x32([*stream_key(seed, path)], counter))
     return np.stack(lanes, -1).reshape(-1)[:number]
@@ -47,12 +48,15 @@ def significand_bits(precision: Precision) -> int:
     return int(finfo(precision.numpy).nmant) + 1  # type: ignore[no-untyped-call]
 
 
-def unit_uniform(seed: int, path: str, ordinal: int, number: int, bits: int = 24) -> NDArray[np.floating]:
-    """Uniform numbers in [0, 1): up to 32 bits from one uint32 as float32, up to 53 from two as float64."""
+def unit_uniform(
+    seed: int, path: str, ordinal: int, number: int, bits: int = 24, start: int = 0
+) -> NDArray[np.floating]:
+    """Uniform numbers in [0, 1) from position `start`, a multiple of 4: up to 32 bits from one uint32 as float32, up to
+    53 from two as float64."""
     if bits <= 32:
-        raw = uniform_bits(seed, path, ordinal, number)
+        raw = uniform_bits(seed, path, ordinal, number, start)
         return (raw >> np.uint32(32 - bits)).astype(np.float32) * np.float32(2.0**-bits)
-    halves = uniform_bits(seed, path, ordinal, 2 * number).astype(np.uint64)
+    halves = uniform_bits(seed, path, ordinal, 2 * number, 2 * start).astype(np.uint64)
     wide = (halves[0::2] << np.uint64(32)) | halves[1::2]
     return (wide >> np.uint64(64 - bits)).astype(np.float64) * 2.0**-bits
 
@@ -177,10 +181,19 @@ class Distribution:
 
     def __call__(self, path: str, ordinal: int, number: int, bits: int, seed: int) -> NDArray[np.floating]:
         factor = 1.0 if self.factor is None else self.factor()
+        blocks = [
+            self._block(factor, path, ordinal, min(BLOCK_CELLS, number - start), bits, seed, start)
+            for start in range(0, max(1, number), BLOCK_CELLS)
+        ]
+        return np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
+
+    def _block(
+        self, factor: float, path: str, ordinal: int, number: int, bits: int, seed: int, start: int
+    ) -> NDArray[np.floating]:
         if not self.normal:
-            unit = unit_uniform(seed, path, ordinal, number, bits)
+            unit = unit_uniform(seed, path, ordinal, number, bits, start)
             return np.asarray(unit * unit.dtype.type(self.span * factor) + unit.dtype.type(self.low * factor))
-        unit = unit_uniform(seed, path, ordinal, 2 * number, max(bits, 24))
+        unit = unit_uniform(seed, path, ordinal, 2 * number, max(bits, 24), 2 * start)
         first, second = unit[0::2].astype(np.float64), unit[1::2].astype(np.float64)
         radius = np.sqrt(-2.0 * np.log1p(-first))  # first < 1, so the logarithm is finite
         out = radius * np.cos(2.0 * math.pi * second) * (self.span * factor) + self.low * factor
