@@ -103,6 +103,7 @@ def by_ocannl(network: Network, backend: str) -> tuple[float, float]:
     import ocannl as oc
     from ocannl import train
 
+    _ = train.adamw  # imported on first use
     ctx, block, data = oc.Context(backend, threads=1), network.block(), arrays(network)
     start = perf_counter()
     loss = network_of(network, ctx, block, *data)
