@@ -113,7 +113,7 @@ def resnet(lib: ModuleType, w: Weights, image: Array, is_training: bool) -> Arra
 def vit(lib: ModuleType, w: Weights, image: Array, patch: int = 2, heads: int = 4) -> Array:
     batch, side = image.shape[:2]
     count = side // patch
-    x = image.reshape(batch, count, patch, count, patch).swapaxes(2, 3).reshape(batch, count * count, -1)
+    x = image.reshape(batch, count, patch, count, patch, -1).swapaxes(2, 3).reshape(batch, count * count, -1)
     x = dense(lib, w, "patch", x)
     start = lib.broadcast(w["start"], (batch, 1, x.shape[-1]))
     x = lib.concatenate([start, x], 1) + w["position.table"]
