@@ -70,7 +70,8 @@ def test_fences(is_parallel):
     second = replace(loop_over(Y), parallel_chunk=int(is_parallel))
     steps = loop(Sym("t", 0, 9, SymKind.ITERATION), (streamed, second), mode=Mode.SEQUENTIAL)
     (nest,) = outline_nests(Proc("p", (X, Y), (), (steps,)))
-    assert nest.needs_fence and [callee.needs_fence for callee in nest.callees] == [is_parallel, False]
+    assert nest.has_nontemporal_stores
+    assert [callee.has_nontemporal_stores for callee in nest.callees] == [is_parallel, False]
 
 
 def test_straight_line_statements_are_grouped():

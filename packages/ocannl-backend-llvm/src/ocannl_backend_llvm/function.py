@@ -126,7 +126,7 @@ class FunctionEmitter:
 
     def emit(self) -> Document:
         self.block(self.nest.body)
-        if self.nest.needs_fence:
+        if self.nest.has_nontemporal_stores:
             self.b.line("fence seq_cst")
         self.b.line("ret void" if self.result == "void" else "ret i1 false")
         if self.result != "void":

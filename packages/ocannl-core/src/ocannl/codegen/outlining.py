@@ -81,7 +81,7 @@ class Nest:
     parallel_loop: ParallelLoop | None = None
     callees: tuple[Nest, ...] = ()
     is_cancellable: bool = False  # polls or reads the clock, hence has a `control` parameter
-    needs_fence: bool = False  # at its end, after nontemporal stores
+    has_nontemporal_stores: bool = False  # needs a fence at its end
     stack_bytes: int = 0  # of the block for local arrays with offsets
 
     @property
@@ -186,7 +186,7 @@ def _build_nest(body: Body) -> Nest:
     syms: dict[Sym, None] = {}
     labels: dict[str, None] = {}
     defined: set[Buf | Sym] = set()
-    is_cancellable = needs_fence = False
+    is_cancellable = has_nontemporal_stores = False
     stack_bytes = 0
 
     for node in walk(body):
@@ -198,7 +198,7 @@ def _build_nest(body: Body) -> Nest:
                 bufs.setdefault(ref.buf)
                 if isinstance(node, Store | Update):
                     _add_label(labels, node.origin)
-                    needs_fence |= isinstance(node, Store) and node.nontemporal
+                    has_nontemporal_stores |= isinstance(node, Store) and node.nontemporal
                 is_cancellable |= isinstance(node, ReadClock)
             case For(sym):
                 defined.add(sym)
@@ -219,7 +219,7 @@ def _build_nest(body: Body) -> Nest:
         tuple(labels),
         parallel_loop,
         is_cancellable=is_cancellable,
-        needs_fence=needs_fence,
+        has_nontemporal_stores=has_nontemporal_stores,
         stack_bytes=stack_bytes,
     )
 
@@ -237,9 +237,9 @@ def _build_calling_nest(
     head_syms = [sym for node in head for sym in mentioned_symbols(node)]
     syms = dict.fromkeys([*head_syms, *(sym for callee in callees for sym in callee.syms if sym not in bound)])
     label = caller.origin.label if isinstance(caller, For) else ""
-    needs_fence = any(callee.needs_fence for callee in callees)
-    if needs_fence and all(callee.parallel_loop is None for callee in with_callees(callees)):
-        callees = tuple([replace(callee, needs_fence=False) for callee in callees])
+    has_nontemporal_stores = any(callee.has_nontemporal_stores for callee in callees)
+    if has_nontemporal_stores and all(callee.parallel_loop is None for callee in with_callees(callees)):
+        callees = tuple([replace(callee, has_nontemporal_stores=False) for callee in callees])
     labels = dict.fromkeys(text for text in (label, *(text for callee in callees for text in callee.labels)) if text)
     return Nest(
         body,
@@ -249,7 +249,7 @@ def _build_calling_nest(
         parallel_loop,
         callees,
         is_cancellable=any(callee.is_cancellable or callee.parallel_loop is not None for callee in callees),
-        needs_fence=needs_fence,
+        has_nontemporal_stores=has_nontemporal_stores,
         stack_bytes=max([0, *map(_stack_end, placed), *(callee.stack_bytes for callee in callees)]),
     )
 

@@ -137,7 +137,7 @@ class _FunctionPrinter:
 
     def print(self) -> None:
         self.block(self.nest.body)
-        if self.nest.needs_fence and self.d.fence:
+        if self.nest.has_nontemporal_stores and self.d.fence:
             self.line(self.d.fence)
         if self.nest.is_cancellable:
             self.line("return 0;")
