@@ -112,6 +112,23 @@ def test_cells_do_not_depend_on_later_ones(backend: str, value: float) -> None:
     np.testing.assert_array_equal(scanned(backend, "cumsum", "ij => j", values), np.cumsum(values, 0))
 
 
+def test_previous_values_can_be_read(backend: str) -> None:
+    w = oc.param("w", np.ones((3, 20), "float32"), output=[3, 20])
+    y, z = oc.cumsum(w, "ij => j"), oc.node("z", init=0.0)
+    with oc.cd("previous") as previous:
+        z[...] = y
+    ctx = oc.Context(backend)
+    ctx.init(y)
+    with pytest.raises(oc.UninitializedError):
+        ctx.compile(oc.seq(previous, y.forward), keep=[y, z])()
+    ctx.compile(y.forward, keep=[y])()
+    ctx[w] = np.full((3, 20), 2, "float32")
+    ctx.compile(oc.seq(previous, y.forward), keep=[y, z])()
+    want = np.cumsum(np.ones((3, 20)), 0)
+    np.testing.assert_array_equal(np.asarray(ctx[z]), want)
+    np.testing.assert_array_equal(np.asarray(ctx[y]), 2 * want)
+
+
 def test_rows_that_fill_no_vectors_have_no_loops() -> None:
     _, y = scan_code("cumsum", "ij => j", (40, 15))
     assert not any(isinstance(item, ParallelForm) for item in y.forward.elaborate().comp.items)

@@ -130,6 +130,7 @@ SEQUENTIAL_CASES = {
     "own rows": ((over(J, Store(Ref(X, at(T, J)), UNIT)),), True),
     "the same row": ((over(J, Update(Ref(X, at(0, J)), ADD, UNIT)),), False),
     "the row before": ((over(J, Store(Ref(X, at(T, J)), Load(Ref(X, at(Affine(((-1, T),), 4), J))))),), False),
+    "own rows in a parallel loop": ((replace(over(J, Store(Ref(X, at(T, J)), UNIT)), parallel_chunk=1),), True),
     "digits": ((over(S, Store(Ref(Y, (Affine(((1, S), (5, T))),)), UNIT)),), True),
     "diagonals meet": ((over(S, Store(Ref(Y, (Affine(((1, S), (1, T))),)), UNIT)),), False),
 }

@@ -135,12 +135,14 @@ class ParallelForm(Seq):
 class Loop:
     """Executes the body for each value of a symbol of kind ITERATION, in ascending order.
 
-    No cell of the `private` nodes is read before the loop, or code before it, has written the cell.
+    No cell of the `private` nodes is read before the loop, or code before it, has written the cell. The same holds for
+    the `overwritten` nodes from the start of the loop on; code before the loop may read them.
     """
 
     sym: Sym
     body: Comp
     private: tuple[TNode, ...] = ()
+    overwritten: tuple[TNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

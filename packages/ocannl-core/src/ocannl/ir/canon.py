@@ -80,9 +80,10 @@ class _CanonicalWriter:
                 case LabeledBlock(text, body):
                     self.lines.append(f"{{ {quoted(text)}")
                     stack += ["}", body]
-                case Loop(sym, body, private):
+                case Loop(sym, body, private, overwritten):
                     self.iterations[sym] = len(self.iterations)
-                    self.lines.append(f"{{ loop {sym.lo}..{sym.hi} private {self.private(private)}")
+                    overwrites = f" overwrites {self.private(overwritten)}" if overwritten else ""
+                    self.lines.append(f"{{ loop {sym.lo}..{sym.hi} private {self.private(private)}{overwrites}")
                     stack += ["}", body]
                 case Conditional(condition, body, private):
                     self.lines.append(f"{{ if {self.value(condition)} private {self.private(private)}")

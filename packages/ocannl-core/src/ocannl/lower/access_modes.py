@@ -112,7 +112,8 @@ class _AccessTable:
                     stack.extend(reversed(items))
                 case LabeledBlock(_, body):
                     stack.append(body)
-                case Loop(sym, body):
+                case Loop(sym, body, overwritten=nodes):
+                    overwritten.update(nodes)
                     self.visit(body, overwritten if sym.extent else set(overwritten))
                 case Conditional(condition, body):
                     self._note(reads(condition), overwritten)

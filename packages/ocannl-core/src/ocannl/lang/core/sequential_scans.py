@@ -63,10 +63,12 @@ class RowLoops:
     cells: tuple[Sym, ...]
     values: dict[Sym, Affine]
 
-    def in_loops(self, body: Sequence[Comp], private: tuple[TNode, ...]) -> Comp:
+    def in_loops(
+        self, body: Sequence[Comp], private: tuple[TNode, ...], overwritten: tuple[TNode, ...] = ()
+    ) -> Comp:
         """Returns the loops around the code of a row."""
         for sym in reversed(self.loops):
-            body = [Loop(sym, Seq(tuple(body)), private)]
+            body = [Loop(sym, Seq(tuple(body)), private, overwritten)]
         return substitute(Seq(tuple(body)), self.values)
 
 
@@ -102,13 +104,15 @@ class _Strip:
 
     def code(self) -> Comp:
         body = self._in_one_block() if self._is_exact else self._in_blocks()
-        return self.rows.in_loops(body, self._private)
+        return self.rows.in_loops(body, self._private, self._overwritten)
 
     @property
     def _private(self) -> tuple[TNode, ...]:
-        """The nodes of which no cell is read before it is written."""
-        local = (self.within,) if self._is_exact else (self.within, self.before)
-        return local if self.scan.accum is not None else (*local, self.scan.target)
+        return (self.within,) if self._is_exact else (self.within, self.before)
+
+    @property
+    def _overwritten(self) -> tuple[TNode, ...]:
+        return () if self.scan.accum is not None else (self.scan.target,)
 
     @property
     def _is_exact(self) -> bool:
@@ -130,7 +134,7 @@ class _Strip:
 
         number = iteration(f"{name}_block", count)
         carry = self._update(self.before, self._read(self.within))
-        full = Loop(number, Seq((*block(Affine.of(number) * size, size), carry)), self._private)
+        full = Loop(number, Seq((*block(Affine.of(number) * size, size), carry)), self._private, self._overwritten)
         return [self._clear(self.before), full, *(block(Affine.of(count * size), tail) if tail else [])]
 
     def _cells(self, cell: Sym, position: Affine, prefix: Value) -> Comp:
@@ -139,7 +143,7 @@ class _Strip:
         at = Affine.of(scan.position.extent - 1) - position if scan.is_reversed else position
         stored = Piece(self.rows.cells, scan.indices(at), Convert(prefix, scan.target.precision))
         store = Assign(scan.target, scan.accum, False, (stored,), scan.origin)
-        return Loop(cell, Seq((self._update(self.within, scan.source(at)), store)), self._private)
+        return Loop(cell, Seq((self._update(self.within, scan.source(at)), store)), self._private, self._overwritten)
 
     def _clear(self, node: TNode) -> Assign:
         identity = Number(neutral_element(self.scan.op, self.scan.precision))

@@ -55,7 +55,8 @@ def _parallelize_statement(stmt: Stmt, min_ops: int, min_chunk_ops: int) -> Stmt
 
 
 def _as_serial_loop(stmt: For) -> For:
-    """Returns a sequential loop as a serial one, whose symbol and those of nested loops are no constants."""
+    """Returns a sequential loop as a serial one that contains no parallel loop. Symbols of iterations become symbols of
+    loops, so that the test for dependences does not take them for constants."""
     loops = [node for node in walk(stmt) if isinstance(node, For) and node.sym.kind is SymKind.ITERATION]
     new = {loop.sym: Sym(loop.sym.name, loop.sym.lo, loop.sym.hi) for loop in loops}
     body = substitute_statements(stmt.body, {old: Affine.of(sym) for old, sym in new.items()})
@@ -63,12 +64,16 @@ def _as_serial_loop(stmt: For) -> For:
 
 
 def _with_symbols(body: Body, new: Mapping[Sym, Sym]) -> Body:
-    """Replaces the symbols of loops and regions."""
-    return tuple([
-        replace(stmt, sym=new.get(stmt.sym, stmt.sym), body=_with_symbols(stmt.body, new))
-        if isinstance(stmt, For | BindIndex) else stmt
-        for stmt in body
-    ])  # fmt: skip
+    """Replaces the symbols of regions and makes their parallel loops serial."""
+    out: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, For):
+            sym = new.get(stmt.sym, stmt.sym)
+            stmt = replace(stmt, sym=sym, body=_with_symbols(stmt.body, new), parallel_chunk=0)
+        elif isinstance(stmt, BindIndex):
+            stmt = replace(stmt, body=_with_symbols(stmt.body, new))
+        out.append(stmt)
+    return tuple(out)
 
 
 def _parallelize_loop(stmt: Stmt, min_ops: int, min_chunk_ops: int) -> Stmt:
