@@ -9,7 +9,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
-from ocannl.lang.ops.array_orders import OfRanks, first_in_order
+from ocannl.lang.ops.array_orders import OfRanks
 
 Array = np.ndarray[Any, Any]
 SIZES = ((4, 1), (4, 7), (40, 300), (3, 5000), (0, 6))
@@ -36,17 +36,31 @@ def stable_order(cells: Array, descending: bool = False) -> Array:
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "int32", "int64", "uint8"])
 @pytest.mark.parametrize("shape", SIZES)
-def test_orders_of_arrays(kind: str, shape: tuple[int, int]) -> None:
-    size = shape[1]
+def test_cells_of_ranks(kind: str, shape: tuple[int, int]) -> None:
+    middle, last = shape[1] // 2, shape[1] - 1
     for name, cells in arrays(kind, shape).items():
         order = stable_order(cells)
-        middle, last = size // 2, size - 1
-        for ranks in ((0,), (middle,), (last, middle, min(middle + 1, last)), (size // 3, 0, max(0, last - 1))):
+        for ranks in ((0,), (middle,), (last, middle, min(middle + 1, last)), (shape[1] // 3, 0, max(0, last - 1))):
             np.testing.assert_array_equal(OfRanks(ranks)(cells), order[:, list(ranks)], name)
-        for k in {0, 1, min(8, size), min(300, size), size}:
-            for descending in (False, True):
-                ids = first_in_order(cells, k, descending)
-                np.testing.assert_array_equal(ids, stable_order(cells, descending)[:, :k], f"{name} {k} {descending}")
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16", "int32", "uint64", "uint8", "bool"])
+@pytest.mark.parametrize("spec", ["ij => i", "ji => i"])
+def test_largest_cells_of_long_axes(kind: str, spec: str, backend: str) -> None:
+    """Groups of cells are searched: full ones, and a smaller last one; few cells and many."""
+    is_bfloat16, ctx = kind == "bfloat16", oc.Context(backend)
+    for size, k in ((257, 1), (300, 8), (2048, 8), (3001, 100)):
+        for name, cells in arrays("float32" if is_bfloat16 else kind, (3, size)).items():
+            x = oc.tensor(cells if spec == "ij => i" else cells.T, dtype=kind)
+            rounded = cells.astype(x.dtype.numpy).astype(np.float32) if is_bfloat16 else cells
+            for largest in (False, True):
+                values, ids = oc.topk(x, k, spec, largest=largest)
+                ctx.run(oc.forward(values, ids))
+                order = stable_order(rounded, largest)[:, :k]
+                selected = np.asarray(ctx[ids]) if spec == "ij => i" else np.asarray(ctx[ids]).T
+                np.testing.assert_array_equal(selected, order, f"{name} {size} {k} {largest}")
+                selected = np.asarray(ctx[values]) if spec == "ij => i" else np.asarray(ctx[values]).T
+                np.testing.assert_array_equal(selected.astype(rounded.dtype), np.take_along_axis(rounded, order, 1))
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])

@@ -8,7 +8,7 @@ from ocannl.ir.host_call import HostCall
 from ocannl.ir.precision import bool_, int32, int64
 from ocannl.ir.tnode import TNode
 from ocannl.lang.core.tensor import Tensor
-from ocannl.lang.ops.array_orders import OfRanks
+from ocannl.lang.ops.array_orders import FirstOfGroups, OfRanks
 from ocannl.lang.ops.ordering import AlongAxis
 from ocannl_onnx.exporting.grids import Grid, NoForm, require_order
 from ocannl_onnx.exporting.loads import Stored
@@ -26,11 +26,12 @@ class HostFunctions:
         result, operand = call.outputs[0], call.inputs[0]
         tensor = None if result is None else self._tensors.get(result)
         function = call.function
-        if not isinstance(function, AlongAxis) or tensor is None or result is None:
+        if not isinstance(function, AlongAxis | FirstOfGroups) or tensor is None or result is None:
             raise NoForm(f"the host call `{call.name}` is no operator of ONNX")
         assert isinstance(operand, TNode)
         settings = tensor.operation.settings if tensor.operation is not None else {}
-        ranks = function.function.ranks if isinstance(function.function, OfRanks) else None
+        selection = function.function if isinstance(function, AlongAxis) else None
+        ranks = selection.ranks if isinstance(selection, OfRanks) else None
         is_largest = settings.get("largest", True) if call.name == "topk" else settings.get("descending", False)
         builder, grids, stored = statements.builder, statements.grids, statements.values[operand]
         require_order(call.name, operand.precision)

@@ -21,6 +21,7 @@ from ocannl.ir.precision import float64
 from ocannl.ir.projections import Projection, Projections, is_injective
 from ocannl.ir.value_symbols import value_symbols
 from ocannl.lang.core.block_scans import SlotScan
+from ocannl.lang.core.group_extremes import GroupExtremes
 from ocannl.lang.core.host_calls import HostResult, NodeUpdate, SlotHostCall
 from ocannl.lang.core.indirect_axes import SlotAxes, with_indirect_axes, with_used_loops
 from ocannl.lang.core.recurrences import Recurrence
@@ -87,7 +88,7 @@ class SlotRecurrence:
     recurrence: Recurrence
 
 
-SlotStatement = SlotAssign | SlotHostCall | SlotScan | SlotRecurrence | NodeUpdate
+SlotStatement = SlotAssign | SlotHostCall | SlotScan | SlotRecurrence | NodeUpdate | GroupExtremes
 
 
 class Slot(Term):

@@ -17,6 +17,7 @@ from ocannl.base.errors import CodeError
 from ocannl.ir.assign import Call, Number
 from ocannl.ir.tnode import Role, TNode
 from ocannl.lang.core.block_scans import SlotScan
+from ocannl.lang.core.group_extremes import GroupExtremes
 from ocannl.lang.core.host_calls import NodeUpdate, SlotHostCall
 from ocannl.lang.core.operation import Slots, current_slots
 from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, SlotRecurrence, SlotStatement
@@ -162,7 +163,7 @@ def _writes(statement: SlotStatement, target: Hole) -> bool:
             return statement.recurrence.target is target.node
         case SlotHostCall():
             return target.node in statement.outputs
-        case NodeUpdate():
+        case NodeUpdate() | GroupExtremes():
             return statement.target is target.node
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from ocannl.base.row_blocks import for_each_block
 
@@ -39,7 +40,9 @@ def stable_order(cells: Array, descending: bool) -> Array:
     order = np.empty(rows.shape, np.int32)
 
     def write(block: slice) -> None:
-        keys = _keys(rows[block], np.arange(rows.shape[-1]), descending)
+        keys = _keys(rows[block], descending).astype(np.int64)
+        keys <<= 32
+        keys |= np.arange(rows.shape[-1])
         keys.sort(axis=-1)
         order[block] = keys  # the low bits
 
@@ -53,72 +56,117 @@ def _stable_order_of_wide_cells(cells: Array, descending: bool) -> Array:
     return cells.shape[-1] - 1 - order[..., ::-1] if descending else order
 
 
-def _keys(cells: Array, indices: Array, descending: bool) -> Array:
-    """Integers in the order of the cells, with their indices as the low bits."""
-    keys = _ordinals(cells).astype(np.int64)
-    if descending:
-        np.invert(keys, out=keys)
-    keys <<= 32
-    keys |= indices
-    return keys
+def _keys(cells: Array, descending: bool) -> Array:
+    """Integers in the order of the cells."""
+    keys = _ordinals(cells)
+    return ~keys if descending else keys
 
 
 def _ordinals(cells: Array) -> Array:
-    """Integers of 32 bits with a sign, or less, in the order of the cells; equal cells have equal integers."""
-    if cells.dtype == np.uint32:
-        return (cells ^ np.uint32(1 << 31)).view(np.int32)
+    """Integers with a sign, of 32 or 64 bits, in the order of the cells; equal cells have equal integers."""
+    signed = np.dtype(f"i{max(4, cells.dtype.itemsize)}")
     if cells.dtype.kind != "f":
-        return cells
-    bits = (np.where(np.isnan(cells), np.float32(np.nan), cells) + np.float32(0)).view(np.int32)  # -0.0 becomes 0.0
-    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+        is_unsigned = cells.dtype.kind == "u" and cells.dtype.itemsize >= 4
+        return cells.view(signed) ^ signed.type(np.iinfo(signed).min) if is_unsigned else cells.astype(signed)
+    is_nan = np.isnan(cells)
+    numbers = np.where(is_nan, cells.dtype.type(np.nan), cells) if is_nan.any() else cells
+    bits: Array = (numbers + cells.dtype.type(0)).view(signed)  # -0.0 becomes 0.0
+    ordinals = bits >> (8 * signed.itemsize - 1)
+    ordinals &= np.iinfo(signed).max
+    ordinals ^= bits
+    return ordinals
 
 
-def first_in_order(cells: Array, k: int, descending: bool) -> Array:
-    """The first `k` indices of the stable order, in blocks of rows."""
-    size, groups = cells.shape[-1], _GROUPS_PER_SELECTED_CELL * k
-    max_sorted = groups - 1 if cells.dtype.itemsize > 4 else max(_SHORT_ROW, 2 * groups)
-    if k == 0 or cells.size == 0 or size <= max_sorted:
-        return stable_order(cells, descending)[..., :k]
-    rows = cells.reshape(-1, size)
-    ids = np.empty((len(rows), k), np.int32)
-
-    def write(block: slice) -> None:
-        ids[block] = _first_of_rows(rows[block], k, descending)
-
-    for_each_block(write, *rows.shape)
-    return ids.reshape(*cells.shape[:-1], k)
+# --- the first cells of the order ------------------------------------------------------------------------------------
 
 
-_GROUPS_PER_SELECTED_CELL = 8
-_CELLS_PER_GROUP = 16
-_MAX_GROUPS = 256  # of a long row, unless `k` needs more: with few groups, NumPy's loops over them are short
-_MAX_PADDING = 4  # cells of a table of candidates, for each candidate; rows with many ties have many
-_SHORT_ROW = 256  # cells that NumPy sorts faster than it finds candidates
+_SHORT_AXIS = 256  # cells that NumPy sorts faster than it searches groups
+_MIN_GROUP = 4
+_TEMPORARIES = 4  # arrays of the keys of a block, which stay in the cache together
 
 
-def _first_of_rows(rows: Array, k: int, descending: bool) -> Array:
-    """Sorts candidates only. Each row is divided into groups: the k-th of the extremes of groups is not after the k-th
-    cell, so cells after this bound are no candidates."""
-    size = rows.shape[-1]
-    groups = max(_GROUPS_PER_SELECTED_CELL * k, min(_MAX_GROUPS, size // _CELLS_PER_GROUP))
-    grouped = rows[:, : size // groups * groups].reshape(len(rows), -1, groups)
-    extremes = grouped.max(1) if descending else np.fmin.reduce(grouped, axis=1)
-    rank = groups - k if descending else k - 1
-    bound = np.partition(extremes, rank, axis=-1)[:, rank : rank + 1]
-    row, column = np.divmod(np.flatnonzero(~(rows < bound) if descending else ~(rows > bound)), size)
-    values, starts = rows[row, column], np.searchsorted(row, np.arange(len(rows) + 1))
-    width = int(np.diff(starts).max())
-    if values.dtype.itemsize <= 4 and len(rows) * width <= _MAX_PADDING * len(values):
-        table = np.full((len(rows), width), np.iinfo(np.int64).max)
-        table[row, np.arange(len(row)) - starts[row]] = _keys(values, column, descending)
-        table.sort(axis=-1)
-        return table[:, :k].astype(np.int32)  # the low bits
-    if descending:  # as in `_stable_order_of_wide_cells`
-        order = len(row) - 1 - np.lexsort((values[::-1], -row[::-1]))[::-1]
-    else:
-        order = np.lexsort((values, row))
-    first: Array = column[order[starts[:-1, None] + np.arange(k)]]
-    return first
+def group_size(size: int, k: int) -> int | None:
+    """How many cells a group of an axis has if its first `k` cells are searched in groups: the search reads one extreme
+    of each group and the cells of `k` groups. None if sorting is as fast."""
+    group = 1 << round(math.log2(size / k) / 2) if 0 < k < size else 0
+    return group if group >= _MIN_GROUP and size > _SHORT_AXIS else None
+
+
+@dataclass(frozen=True)
+class FirstOfGroups:
+    """The indices of the first `k` cells of the stable order along an axis, given the extremes of groups of consecutive
+    cells. They are in the first `k` groups of the stable order of extremes: each of these has a cell that precedes all
+    cells of the other groups."""
+
+    number: int
+    k: int
+    descending: bool
+    group: int
+
+    def __call__(self, array: Array, extremes: Array) -> Array:
+        size, stride, k = array.shape[self.number], math.prod(array.shape[self.number + 1 :]), self.k
+        cells, offsets, extremes = np.ravel(array), np.arange(self.group), np.moveaxis(extremes, self.number, -1)
+        full, rest = divmod(size, self.group)
+        rows = extremes.reshape(-1, full)
+        ids = np.empty((len(rows), k), np.int32)
+
+        def keys_of(rows: Array, groups: Array) -> Array:
+            """Those of the cells of a group in each row."""
+            starts = rows + rows // stride * (stride * (size - 1)) + groups * (self.group * stride)
+            keys = _keys(comparable(_read(cells, starts, self.group, stride)), self.descending)
+            if rest:
+                is_outside = (groups == full)[:, None] & (offsets >= rest)
+                keys[is_outside] = np.iinfo(keys.dtype).max  # after equal keys, whose indices are smaller
+            return keys
+
+        def search(block: slice) -> None:
+            best, numbers = comparable(rows[block]), np.arange(len(rows))[block]
+            is_nan = np.isnan(best) if best.dtype.kind == "f" and not self.descending else None
+            best = _keys(best, self.descending)
+            if is_nan is not None and is_nan.any():  # the extreme of a group with NaN is its smallest number, if any
+                row, group = np.nonzero(is_nan)
+                best[is_nan] = keys_of(numbers[row], group).min(-1)
+            if rest:
+                best = np.append(best, keys_of(numbers, np.full(len(numbers), full)).min(-1, keepdims=True), axis=-1)
+            row, group = np.divmod(_first(best, k), best.shape[-1])
+            keys = keys_of(numbers[row], group)
+            first = _first(keys.reshape(len(numbers), -1), k)
+            order = np.argsort(np.ravel(keys)[first].reshape(-1, k), axis=-1, kind="stable")
+            order += np.arange(0, len(first), k)[:, None]
+            ids[block] = (group[first // self.group] * self.group + first % self.group)[order]
+
+        for_each_block(search, len(rows), _TEMPORARIES * (full + k * self.group))
+        return np.moveaxis(ids.reshape(*extremes.shape[:-1], k), -1, self.number)
+
+
+def _read(cells: Array, starts: Array, count: int, stride: int) -> Array:
+    """So many cells from each start on; any value for those after the end of the array."""
+    if stride > 1:
+        return cells.take(starts[:, None] + np.arange(count) * stride, mode="clip")
+    if len(cells) % count == 0 and not (starts % count).any():
+        return cells.reshape(-1, count).take(starts // count, axis=0)
+    last = len(cells) - count
+    windows = sliding_window_view(cells, count)[np.minimum(starts, last)]  # copies runs of cells
+    is_late = starts > last
+    if is_late.any():
+        windows[is_late] = cells.take(starts[is_late, None] + np.arange(count), mode="clip")
+    return windows
+
+
+def _first(keys: Array, k: int) -> Array:
+    """The flat indices of the first `k` keys of the stable order of each row, in ascending order."""
+    bound = np.partition(keys, k - 1, axis=-1)[:, k - 1 : k]
+    is_first = keys <= bound
+    indices = np.flatnonzero(is_first)
+    if len(indices) > len(keys) * k:  # of the keys that equal the bound, only the first ones
+        numbers = np.cumsum(keys == bound, axis=-1)
+        surplus = np.count_nonzero(is_first, axis=-1) - k
+        is_first &= (keys < bound) | (numbers <= (numbers[:, -1] - surplus)[:, None])
+        indices = np.flatnonzero(is_first)
+    return indices
+
+
+# --- cells at positions of the order ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -133,9 +181,9 @@ class OfRanks:
         ids = np.zeros((len(rows), len(self.ranks)), np.int32)
 
         def write(block: slice) -> None:
-            found = dict(zip(ranks, _cells_of_ranks(rows[block], ranks), strict=True))
+            values = dict(zip(ranks, _cells_of_ranks(rows[block], ranks), strict=True))
             for n, rank in enumerate(self.ranks):
-                ids[block, n] = _positions(rows[block], found[rank][:, None], rank)
+                ids[block, n] = _positions(rows[block], values[rank][:, None], rank)
 
         if cells.size:
             for_each_block(write, *rows.shape)

@@ -1,7 +1,8 @@
 """Orders along one axis: sorting, and the largest or smallest cells.
 
 NaN is greater than all numbers, as in NumPy and PyTorch. Orders are computed by NumPy, in host calls: O(n log n) for an
-axis of n cells. Gradients are scattered to the cells that the results come from.
+axis of n cells. The largest cells of a long axis are searched in groups, whose extremes the compiled code computes.
+Gradients are scattered to the cells that the results come from.
 """
 
 from __future__ import annotations
@@ -15,21 +16,24 @@ import numpy as np
 from ocannl.base.errors import DataError, ShapeError
 from ocannl.infer.logic import einsum
 from ocannl.infer.spec import Spec
-from ocannl.ir.ops import ADD
+from ocannl.ir.ops import ADD, MAX, MIN
 from ocannl.ir.precision import int32
 from ocannl.lang.core.context_vars import composite
+from ocannl.lang.core.group_extremes import group_extremes
 from ocannl.lang.core.host_calls import host_call
 from ocannl.lang.core.indirect_axes import labelled_axes
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operation import Operation, ResultType, Slots
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.symbolic_terms import Hole, Term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.along_axis import axis_spec, rename_axis, single_axis
 from ocannl.lang.ops.array_orders import (
     ArrayFunction,
+    FirstOfGroups,
     OfRanks,
     comparable,
-    first_in_order,
+    group_size,
     in_order,
     stable_order,
 )
@@ -91,7 +95,7 @@ def topk(x: object, k: int, spec: str | None = None, *, largest: bool = True, **
         values, ids = oc.topk(x, 3, "...|t,c => ...|c")  # of t
 
     Of equal cells, those of lower indices come first. NaN is greater than all numbers. A long axis of n cells takes
-    O(n + k log k) operations, unless many cells are equal to the last one that is selected; a short one is sorted.
+    O(n + k log k) operations; a short one is sorted.
 
     Shapes: those of `x`, except for the size `k` of the axis.
     Grad:   `g`, added to the selected cells; none to the indices.
@@ -103,30 +107,40 @@ def topk(x: object, k: int, spec: str | None = None, *, largest: bool = True, **
     if is_bool(k) or not isinstance(k, int | np.integer) or k < 0:
         raise DataError(f"oc.topk: the number of cells is a nonnegative integer, not {k!r}"[:200])
 
-    def first(size: int) -> ArrayFunction:
+    def select(s: Slots) -> Any:
+        number = axis_number(axes, axis)
+        size, source = axes.x.dims[number], s.operands[0].tree
         if size < k:
             raise ShapeError(f"`topk` of `{axes.x.label}`: k is {k}, but the axis has {size} cells")
-        return lambda cells: first_in_order(cells, int(k), largest)
+        group, operand = group_size(size, int(k)), s.operands[0]
+        if group is None or not isinstance(source, Hole) or 0 in axes.x.dims:
+            first = _along(axes, axis, lambda cells: stable_order(cells, largest)[..., :k])
+            return host_call(first, operand, name="topk")
+        extremes = group_extremes(source.node, number, group, MAX if largest else MIN)
+        s.out.append(extremes)
+        search = FirstOfGroups(number, int(k), largest, group)
+        return host_call(search, operand, Term(Hole(extremes.target, 1)), name="topk")
 
-    ids = _ids_along(axes, axis, "topk", first, int(k))
+    ids = _ids_along(axes, axis, "topk", select, int(k))
     return take_cells(axes, axis, ids), ids
 
 
 def cells_of_ranks(axes: ReducedAxes, axis: str, title: str, ranks: Callable[[int], list[int]], count: int) -> Tensor:
     """The tensor with `count` cells of the sorted axis in place of the axis, given their positions for each size."""
-    ids = _ids_along(axes, axis, title, lambda size: OfRanks(tuple(ranks(size))), count)
-    return take_cells(axes, axis, ids)
+
+    def select(s: Slots) -> Any:
+        size = axes.x.dims[axis_number(axes, axis)]
+        return host_call(_along(axes, axis, OfRanks(tuple(ranks(size)))), s.operands[0], name=title)
+
+    return take_cells(axes, axis, _ids_along(axes, axis, title, select, count))
 
 
-def _ids_along(
-    axes: ReducedAxes, axis: str, title: str, function: Callable[[int], ArrayFunction], count: int
-) -> Tensor:
-    """The int32 indices of `count` cells along one axis, given the function for each size of the axis."""
+def _ids_along(axes: ReducedAxes, axis: str, title: str, call: Callable[[Slots], Any], count: int) -> Tensor:
+    """The int32 indices of `count` cells along one axis, which a host call computes."""
     operand, new = axes.logic.spec.operands[0], f"{axis}'"  # no user can write such a name
 
     def forward(s: Slots) -> None:
-        ids = _along(axes, axis, function(axes.x.dims[axis_number(axes, axis)]))
-        s.result().write(None, True, host_call(ids, s.operands[0], name=title))
+        s.result().write(None, True, call(s))
 
     logic, sizes = einsum(Spec((operand,), rename_axis(operand, axis, new))), {**axes.sizes, new: count}
     operation = Operation(title, logic, forward, None, result_type=ResultType(int32), sizes=sizes)
