@@ -126,7 +126,8 @@ class Seq:
 @dataclass(frozen=True, slots=True)
 class ParallelForm(Seq):
     """Assignments that are parallel over all cells, with an equivalent `sequential` form of less work for CPUs. The
-    results of both are the same up to rounding. Code that rewrites sequences may drop the sequential form."""
+    results of both are the same up to rounding. Tangents (`jvp`) and slices of code (gradient buckets) have only the
+    parallel form."""
 
     sequential: Comp = field(kw_only=True)
 

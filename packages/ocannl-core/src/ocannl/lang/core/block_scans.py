@@ -25,7 +25,7 @@ from ocannl.ir.ops import BY_NAME, Op, neutral_element
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang.core.sequential_scans import ScanLoops
+from ocannl.lang.core.sequential_scans import MIN_ROW, ScanLoops
 from ocannl.lang.core.symbolic_terms import AxisIndex, Hole, ShiftedRead, Tree, instantiate
 
 BLOCK = 16  # the float32 lanes of the widest vectors
@@ -89,7 +89,7 @@ class _Elaboration:
             return None
         axis = syms.index(self.position)
         inner = syms[axis + 1 :]
-        if prod(sym.extent for sym in inner) < BLOCK:
+        if prod(sym.extent for sym in inner) < MIN_ROW:
             return None
         return ScanLoops(
             scan.target.node, scan.accum, scan.op, scan.is_reversed, scan.precision, self.position, self._source,

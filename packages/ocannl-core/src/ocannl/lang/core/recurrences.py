@@ -26,10 +26,8 @@ from ocannl.ir.assign import Assign, Comp, Convert, Loop, Number, Origin, Parall
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Indices, Projections
 from ocannl.ir.tnode import Role, TNode
-from ocannl.lang.core.sequential_scans import divide_into_rows, iteration
+from ocannl.lang.core.sequential_scans import MIN_ROW, divide_into_rows, iteration
 from ocannl.lang.core.symbolic_terms import AxisIndex, Hole, ShiftedRead, Term, Tree, holes, instantiate
-
-MIN_ROW = 16  # cells of a row, to fill the widest vectors
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from ocannl.ir.ops import MAX, MIN, Op, neutral_element
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import Role, TNode
 
+MIN_ROW = 16  # cells, to fill the widest vectors
 MAX_ROW = 4096  # cells, so that the rows within and before a block stay in the first cache
 
 

@@ -47,6 +47,7 @@ def _parallelize_statement(stmt: Stmt, min_ops: int, min_chunk_ops: int) -> Stmt
         return _parallelize_loop(stmt, min_ops, min_chunk_ops)
     assert isinstance(stmt, For | BindIndex)
     inner = _parallelize_body(region, min_ops, min_chunk_ops)
+    # threads that share all iterations wait for each other once, but a short loop employs few of them
     if isinstance(stmt, For) and (inner is region or stmt.sym.extent >= machine.MIN_HOISTED_TRIPS):
         loop = _parallelize_loop(_as_serial_loop(stmt), min_ops, min_chunk_ops)
         if isinstance(loop, For) and loop.parallel_chunk:
