@@ -3,9 +3,10 @@
     python benchmarks/families.py [FAMILY ...] [--threads N] [--backend llvm] [--quick] [--write PATH]
 
 The systems take turns in one process, bound to as many cores as there are threads, and the shortest of several rounds
-counts. Ratios are those of the fastest peer to ocannl; above 1, ocannl is faster. Beside them stands the largest
-difference between the results of ocannl and of PyTorch, relative to the largest element. ONNX Runtime runs the models
-that PyTorch exports, of programs without gradients. With `--write`, results are written as JSON and as a table.
+counts. A pause precedes each turn: threads of other systems spin for a while on the cores that are timed next. Ratios
+are those of the fastest peer to ocannl; above 1, ocannl is faster. Beside them stands the largest difference between
+the results of ocannl and of PyTorch, relative to the largest element. ONNX Runtime runs the models that PyTorch
+exports, of programs without gradients. With `--write`, results are written as JSON and as a table.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from ocannl import train
 Call = Callable[[], Any]
 Peers = dict[str, Callable[[], Call]]
 FIRST_CALLS, ROUNDS, QUICK_ROUNDS, ROUND_SECONDS = 3, 5, 2, 0.1
+PAUSE_SECONDS = 0.05
 RATE = 1e-3
 
 
@@ -165,6 +167,7 @@ def shortest_times(calls: Mapping[str, Call], rounds: int) -> dict[str, float]:
     times: dict[str, list[float]] = {system: [] for system in calls}
     for _ in range(rounds):
         for system, call in calls.items():
+            sleep(PAUSE_SECONDS)
             start, count = perf_counter(), 0
             while (passed := perf_counter() - start) < ROUND_SECONDS or not count:
                 call()
