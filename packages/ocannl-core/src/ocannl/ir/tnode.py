@@ -165,3 +165,8 @@ for _name in ["neg", "pos", "abs", "float", "int", "getitem", "setitem", "lt", "
     setattr(TNode, f"__{_name}__", _refuse_operator)
 
 
+
+
+def temporary_of(node: TNode, name: str, dims: tuple[int, ...], precision: Precision) -> TNode:
+    """A node for intermediate values of the code of `node`, labelled after it."""
+    return TNode(f"{node.label}.{name}", Role.RESULT, lambda: dims, lambda: precision, where=node.where)

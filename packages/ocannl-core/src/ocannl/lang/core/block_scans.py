@@ -24,7 +24,7 @@ from ocannl.ir.assign import Assign, Call, Comp, Convert, Index, Number, Origin,
 from ocannl.ir.ops import BY_NAME, Op, neutral_element
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
-from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.tnode import TNode, temporary_of
 from ocannl.lang.core.sequential_scans import MIN_ROW, ScanLoops
 from ocannl.lang.core.symbolic_terms import AxisIndex, Hole, ShiftedRead, Tree, instantiate
 
@@ -166,8 +166,7 @@ class _Elaboration:
         dims: list[int] = []
         for index, size in zip(self.projection.at(slot) or (), self.scan.projections.dims(slot), strict=True):
             dims.extend(sizes if index.only_sym is self.position else [size])
-        attributes = Role.RESULT, lambda: tuple(dims), lambda: self.scan.precision
-        return TNode(f"{like.label}.{name}", *attributes, where=like.where)
+        return temporary_of(like, name, tuple(dims), self.scan.precision)
 
     def _source(self, at: Affine) -> Value:
         """A scanned value."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Assign, Origin, Piece, Read
 from ocannl.ir.ops import Op
-from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.tnode import TNode, temporary_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,4 @@ class GroupExtremes:
 def group_extremes(source: TNode, axis: int, group: int, op: Op) -> GroupExtremes:
     """The statement, with a target of its own."""
     dims = tuple(size // group if n == axis else size for n, size in enumerate(source.dims))
-    label = f"{source.label}.{op.name}"
-    target = TNode(label, Role.RESULT, lambda: dims, lambda: source.precision, where=source.where)
-    return GroupExtremes(target, source, axis, group, op)
+    return GroupExtremes(temporary_of(source, op.name, dims, source.precision), source, axis, group, op)

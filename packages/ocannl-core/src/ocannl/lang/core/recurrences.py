@@ -25,7 +25,7 @@ from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Assign, Comp, Convert, Loop, Number, Origin, ParallelForm, Piece, Read, Seq, Value
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Indices, Projections
-from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.tnode import TNode, temporary_of
 from ocannl.lang.core.sequential_scans import MIN_ROW, divide_into_rows, iteration
 from ocannl.lang.core.symbolic_terms import AxisIndex, Hole, ShiftedRead, Term, Tree, holes, instantiate
 
@@ -123,9 +123,7 @@ class _Loops:
 
     def _node(self, name: str, precision: Precision, loops: tuple[Sym, ...]) -> TNode:
         """A temporary node with one axis for each loop."""
-        target, dims = self.recurrence.target, tuple([sym.extent for sym in loops])
-        attributes = Role.RESULT, lambda: dims, lambda: precision
-        return TNode(f"{target.label}.{name}", *attributes, where=target.where)
+        return temporary_of(self.recurrence.target, name, tuple([sym.extent for sym in loops]), precision)
 
     def _indices(self, hole: Hole) -> Indices:
         indices = self.projection.at(hole.slot)

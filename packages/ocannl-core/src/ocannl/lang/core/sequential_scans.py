@@ -21,7 +21,7 @@ from ocannl.ir.assign import Assign, Call, Comp, Convert, Loop, Number, Origin, 
 from ocannl.ir.index_substitution import substitute
 from ocannl.ir.ops import MAX, MIN, Op, neutral_element
 from ocannl.ir.precision import Precision
-from ocannl.ir.tnode import Role, TNode
+from ocannl.ir.tnode import TNode, temporary_of
 
 MIN_ROW = 16  # cells, to fill the widest vectors
 MAX_ROW = 4096  # cells, so that the rows within and before a block stay in the first cache
@@ -52,8 +52,7 @@ class ScanLoops:
     def _node(self, name: str) -> TNode:
         """A temporary node of all axes but the scanned one."""
         dims = tuple([sym.extent for sym in (*self.outer, *self.inner)])
-        attributes = Role.RESULT, lambda: dims, lambda: self.precision
-        return TNode(f"{self.target.label}.{name}", *attributes, where=self.target.where)
+        return temporary_of(self.target, name, dims, self.precision)
 
 
 @dataclass(frozen=True, slots=True)

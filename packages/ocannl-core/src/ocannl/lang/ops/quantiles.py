@@ -55,11 +55,11 @@ def quantile(
     if not all(is_number(p) and 0 <= p <= 1 for p in listed):
         raise DataError(f"oc.quantile: a quantile is a number from 0 to 1, not {q!r}"[:200])
 
-    def sums(size: int) -> list[WeightedRanks]:
+    def weighted_ranks(size: int) -> list[WeightedRanks]:
         return [_METHODS[method](float(p) * max(0, size - 1)) for p in listed]
 
     terms = len(_METHODS[method](0.0))
-    return _selected(x, spec, names, "quantile", sums, terms, len(listed) if is_sequence else None)
+    return _selected(x, spec, names, "quantile", weighted_ranks, terms, len(listed) if is_sequence else None)
 
 
 @composite
@@ -95,17 +95,17 @@ def kthvalue(x: object, k: int, spec: str | None = None, **names: Any) -> Tensor
     if is_bool(k) or not isinstance(k, int | np.integer) or k < 1:
         raise DataError(f"oc.kthvalue: `k` is a positive integer, not {k!r}"[:200])
 
-    def sums(size: int) -> list[WeightedRanks]:
+    def weighted_ranks(size: int) -> list[WeightedRanks]:
         if size < k:
             raise ShapeError(f"`kthvalue`: k is {k}, but the axis has {size} cells")
         return [[(int(k) - 1, 1.0)]]
 
-    return _selected(x, spec, names, "kthvalue", sums, 1, None)
+    return _selected(x, spec, names, "kthvalue", weighted_ranks, 1, None)
 
 
 def _selected(
-    x: object, spec: str | None, names: dict[str, Any], title: str, sums: Callable[[int], list[WeightedRanks]],
-    terms: int, count: int | None,
+    x: object, spec: str | None, names: dict[str, Any], title: str,
+    weighted_ranks: Callable[[int], list[WeightedRanks]], terms: int, count: int | None,
 ) -> Tensor:  # fmt: skip
     """Weighted sums of `terms` cells of the sorted axis, for each size of the axis: one in place of the axis, or
     `count`."""
@@ -115,14 +115,14 @@ def _selected(
 
     def ranks(size: int) -> list[int]:
         """Of all terms, and of the last cell, which is NaN if any is."""
-        return [rank for weighted in sums(size) for rank, _ in weighted] + [size - 1] * checks_nan
+        return [rank for weighted in weighted_ranks(size) for rank, _ in weighted] + [size - 1] * checks_nan
 
     cells = cells_of_ranks(axes, axis, title, ranks, terms * (count or 1) + checks_nan)
 
     def weights() -> list[tuple[dict[str, Term], float]]:
         """The indices of the cells and the results, with the weights that are not 0."""
         size = axes.x.dims[axis_number(axes, axis)]
-        listed = [(n, weight) for n, weighted in enumerate(sums(size)) for _, weight in weighted]
+        listed = [(n, weight) for n, weighted in enumerate(weighted_ranks(size)) for _, weight in weighted]
         return [
             ({selected: Term(Number(at)), **({} if count is None else {new: Term(Number(n))})}, weight)
             for at, (n, weight) in enumerate(listed)
