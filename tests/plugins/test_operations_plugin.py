@@ -139,6 +139,10 @@ BROKEN = {
         GOOD.format(namespace="") + "    @declare.configuration()\n    class Window:\n        size: int = 1\n",
         "its module declares `Window`, which no operation uses; remove what is not needed",
     ),
+    "twice": (
+        GOOD.format(namespace="").replace("[cube]", "[cube, cube]"),
+        "it declares `powers.cube` more than once; a name has one declaration",
+    ),
     "argument": (GOOD.format(namespace="").replace("operations():", "operations(colour):"), "colour"),
 }
 

@@ -113,6 +113,16 @@ def test_a_declaration_is_described_with_everything() -> None:
     assert not operation["has_gradient"] and operation["shapes"] == ["pointwise"]
 
 
+def test_constants_that_json_lacks_are_texts() -> None:
+    @oc.defop(where=[d.value("limit") < np.inf, d.value("kind") != oc.float16, d.value("limit") >= np.float32(0.5)])
+    def fn(x, *, limit: float = 1.0, kind: object = oc.float32):
+        return (lambda v: limit), None
+
+    (operation,) = json.loads(operations_json([row_of_declaration("oc.ops.fn", fn)]))["operations"]
+    trees = [["<", ["value", "limit"], "inf"], ["!=", ["value", "kind"], "float16"], [">=", ["value", "limit"], 0.5]]
+    assert [condition["tree"] for condition in operation["conditions"]] == trees
+
+
 def test_docstring_and_page_describe_inputs_settings_and_results() -> None:
     assert everything.__doc__ == (
         "Everything.\n\nGrad:   none.\n"
@@ -132,7 +142,7 @@ Everything.
   * `sizes`: exactly 2 items, two sizes
   * `window.size`: int, cells
 * Gives: `v`: the result.
-* Needs: `same_shape(x, bias) or not (given(bias))`; `each of sizes > 0`.
+* Needs: `same_shape(x, bias) or not given(bias)`; `each of sizes > 0`.
 * Calls: `(x, xs)`; `(x, xs, bias, sizes, window, how, limit)`.
 * Backends: in order; `rank(x) < 5`.
 * Grad: none.

@@ -193,6 +193,23 @@ def test_lists_that_satisfy_conditions(oracle: Any) -> None:
     np.testing.assert_allclose(oracle(sized(d.each("size") > 0, count=d.exactly(2))(x, size=5)), 5 * A)
 
 
+def test_lists_tuples_and_arrays_stand_for_each_other(oracle: Any) -> None:
+    received = []
+
+    @oc.defop(where=[d.count("sizes") == 2])
+    def fn(x, *, sizes: list[int], pair: tuple[float, ...] = (1.0,), nested: int | list[list[int]] = 0):
+        received.append((sizes, pair, nested))
+        return (lambda v, v1: v.__setitem__("=:", v1 * sum(sizes) * pair[0])), None
+
+    x = oc.tensor(A)
+    np.testing.assert_allclose(oracle(fn(x, sizes=(1, 2))), 3 * A)
+    np.testing.assert_allclose(oracle(fn(x, sizes=np.array([1, 2]), pair=[2.0], nested=((1,), (2, 3)))), 6 * A)
+    assert received[-2:] == [([1, 2], (1.0,), 0), ([1, 2], (2.0,), [[1], [2, 3]])]
+    for sizes in ((1, 2.5), np.array([1.5, 2.5]), np.array([[1, 2]]), "ab", {1, 2}):
+        with pytest.raises(oc.CodeError, match=r"^`fn`: sizes=(.|\n)* is not list\[int\]"):
+            fn(x, sizes=sizes)
+
+
 def test_default_against_a_length_is_rejected() -> None:
     with pytest.raises(oc.CodeError, match=re.escape("`fn`: size=(1, 2) has 2 items, not exactly 1")):
 

@@ -104,6 +104,33 @@ def test_results_are_described_and_typed() -> None:
     assert split.declaration.results["low"].doc == "the sign"
 
 
+@d.configuration
+class Limits:
+    low: float = d.field(0.0, doc="the least value of `{name}({inputs})`")
+
+
+LIMITS = Limits()
+
+
+def test_tokens_in_fields_fixes_and_notes_for_backends() -> None:
+    is_vector = (d.rank("x") < 2).says("give `{name}` a vector")
+
+    @oc.defop(where=[is_vector], backend_where=["`{title}` is computed once, {}"])
+    def limited(x, *, limits: Limits = LIMITS):
+        """At least `limits.low`."""
+
+        def forward(v, v1):
+            v["=:"] = oc.maximum(v1, limits.low)
+
+        return forward, None
+
+    declared = limited.declaration
+    assert declared.backend_where == ("`limited` is computed once, {}",)
+    assert limited.__doc__.endswith("Settings: `limits.low`: float, the least value of `limited(x)`.")
+    with pytest.raises(oc.ShapeError, match="fix  give `limited` a vector"):
+        limited(oc.tensor(np.ones((2, 2))))
+
+
 # --- configurations --------------------------------------------------------------------------------------------------
 
 
@@ -134,6 +161,7 @@ def test_configurations_have_typed_fields_with_conditions() -> None:
         with pytest.raises(oc.CodeError) as caught:
             Window(*arguments)
         assert str(caught.value) == message
+    assert Window(np.int64(2), names=("a",)).names == ["a"] and type(Window(np.int64(2)).stride) is int
     with pytest.raises(AttributeError):
         Window(1).size = 2
     with pytest.raises(oc.CodeError, match="^`Empty` has no field `n`; there are $"):

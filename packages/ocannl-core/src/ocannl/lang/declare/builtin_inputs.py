@@ -8,19 +8,36 @@ from ocannl.lang.declare.inputs import Count, Input, at_least
 from ocannl.lang.declare.outputs import Output
 
 _INTEGERS = Input("int | bool", differentiable=False)
+_FLOATS = Input("float")
 _WORDS = Input("uint32", differentiable=False)
 _BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
+_INDEXED = (
+    "bincount", "gather_nd", "index_update", "one_hot", "pick", "put_along_axis", "scatter_nd", "take",
+    "take_along_axis", *(f"segment_{name}" for name in ("max", "mean", "min", "prod", "sum")),
+)  # fmt: skip
 
 INPUTS: dict[str, dict[str, Input]] = {
     **{name: {"x": _INTEGERS, "y": _INTEGERS} for name in _BITS},
     **{f"threefry4x32_{rounds}": {f"x{n}": _INTEGERS for n in range(1, 10)} for rounds in (12, 20)},
     "threefry4x32": {"key": _WORDS, "counter": _WORDS},
-    **{name: {"ids": _INTEGERS} for name in ("one_hot", "take", "pick")},
-}
+    **{name: {"ids": _INTEGERS} for name in _INDEXED},
+    "categorical": {"logits": _FLOATS},
+    "cross_entropy": {"logits": _FLOATS},
+    "ctc_loss": {
+        "log_probabilities": _FLOATS, "targets": _INTEGERS, "input_lengths": _INTEGERS, "target_lengths": _INTEGERS
+    },
+    "dropout": {"x": _FLOATS},
+    "multi_margin_loss": {"target": _INTEGERS},
+    "multinomial": {"p": _FLOATS},
+    "softmax_focal_loss": {"logits": _FLOATS, "target": _INTEGERS},
+}  # fmt: skip
 """Inputs of restricted types, by operation."""
 
 LISTS: dict[str, Count] = {"tensors": at_least(1), "nested": at_least(1)}
 """Inputs that are lists of tensors, by name."""
+
+VARIADIC = ("concat", "einsum", "meshgrid")
+"""Operations that take one or more tensors as `*xs`."""
 
 KEYWORDS = {
     "binary_cross_entropy": ("weight", "positive_weight"),
@@ -118,5 +135,7 @@ RESULTS = {name: {result: Output(doc=doc) for result, doc in results.items()} fo
 
 
 def builtin_input(operation: str, name: str) -> Input:
-    declared = Input(count=LISTS[name]) if name in LISTS else INPUTS.get(operation, {}).get(name, Input())
+    is_variadic = name == "xs" and operation in VARIADIC
+    count = at_least(1) if is_variadic else LISTS.get(name)
+    declared = Input(count=count) if count else INPUTS.get(operation, {}).get(name, Input())
     return replace(declared, doc=SPECIFIC_DOCS.get(f"{operation}.{name}") or DOCS.get(name, ""))

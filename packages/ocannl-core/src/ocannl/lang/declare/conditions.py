@@ -51,8 +51,8 @@ class Condition:
         return any_of(self, other)
 
     def __invert__(self) -> Condition:
-        test = self.test
-        negated = replace(self, text=f"not ({self.text})", test=lambda arguments: _negation(test(arguments)), fix="")
+        test, text = self.test, f"({self.text})" if " " in self.text else self.text
+        negated = replace(self, text=f"not {text}", test=lambda arguments: _negation(test(arguments)), fix="")
         return replace(negated, tree=("not", self.tree))
 
     def __bool__(self) -> bool:

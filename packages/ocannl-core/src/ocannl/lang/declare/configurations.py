@@ -83,10 +83,12 @@ def configuration(cls: Any = None, /, *, where: Iterable[Condition] = ()) -> Any
 
 
 def _check_fields(self: Any) -> None:
-    values = {name: getattr(self, name) for name in self.declaration.fields}
-    for name, value in resolve_defaults(values, self.declaration.name).items():
+    fields = self.declaration.fields
+    converted = {name: setting.converted(getattr(self, name)) for name, setting in fields.items()}
+    resolved = resolve_defaults(converted, self.declaration.name)
+    values = {name: fields[name].converted(value) for name, value in resolved.items()}
+    for name, value in values.items():
         object.__setattr__(self, name, value)
-        values[name] = value
     self.declaration.check(values)
 
 

@@ -19,7 +19,7 @@ from ocannl.lang.declare.configurations import configuration_of
 from ocannl.lang.declare.inputs import Input
 from ocannl.lang.declare.outputs import Output
 from ocannl.lang.declare.samples import Sample
-from ocannl.lang.declare.settings import Default, Setting, python_numbers, resolve_defaults
+from ocannl.lang.declare.settings import Default, Setting, resolve_defaults
 from ocannl.lang.declare.shared_part import Part
 
 Parameter = inspect.Parameter
@@ -120,7 +120,7 @@ class Declaration:
 
     def _embed(self, name: str, value: Any, embed: Callable[[Any], Any]) -> Any:
         if name not in self.inputs:
-            return python_numbers(value)
+            return self.settings[name].converted(value)
         if isinstance(value, Default) or (value is None and name in self.optional):
             return value
         if not self.is_list(name):

@@ -181,7 +181,7 @@ def _settings(signature: inspect.Signature, shared: Part, declared: object, titl
         raise CodeError(f"`{title}`: every operation takes `label=`; rename yours")
     for n, setting in settings.items():
         if not isinstance(setting.default, Default) and setting.default is not Parameter.empty:
-            setting.check(title, n, setting.default)
+            setting.check(title, n, setting.converted(setting.default))
     return settings
 
 
@@ -241,4 +241,4 @@ def _check_sample(declared: Declaration, sample: Sample) -> None:
         raise CodeError(f"a sample of `{declared.title}{declared.signature}` does not fit: {error}") from None
     for name, value in bound.arguments.items():
         if name in declared.settings:
-            declared.settings[name].check(declared.title, name, value)
+            declared.settings[name].check(declared.title, name, declared.settings[name].converted(value))

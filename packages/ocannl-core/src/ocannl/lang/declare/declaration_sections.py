@@ -11,6 +11,7 @@ from ocannl.lang.declare.declaration import Declaration
 from ocannl.lang.declare.inputs import Input
 from ocannl.lang.declare.settings import Setting
 from ocannl.lang.declare.signature_text import unqualified
+from ocannl.lang.declare.texts import expansion
 
 SECTION_TITLES = (
     "Shapes", "Takes", "Settings", "Gives", "Needs", "Calls", "Backends", "Grad", "NaN", "Raises", "Source",
@@ -29,10 +30,11 @@ def sections_of(declared: Declaration) -> dict[str, str]:
 
 def section_items(declared: Declaration) -> dict[str, list[str]]:
     """The items of each section that follows from the data of a declaration."""
+    expand = expansion(declared)
     sections = {
         "Shapes": [f"`{shape}`" for shape in dict.fromkeys(declared.shapes) if isinstance(shape, str)],
         "Takes": _inputs(declared),
-        "Settings": [text for name, setting in declared.settings.items() for text in _setting(name, setting, "")],
+        "Settings": [expand(text) for n, setting in declared.settings.items() for text in _setting(n, setting, "")],
         "Gives": [f"`{name}`: {output.doc}" for name, output in declared.results.items() if output.doc],
         "Needs": [f"`{condition.text}`" for condition in declared.where],
         "Calls": [f"`({', '.join(signature)})`" for signature in declared.signatures],

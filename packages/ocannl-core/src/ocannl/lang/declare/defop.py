@@ -171,7 +171,8 @@ def _check_slots(declared: Declaration) -> None:
     referenced = [n for d in settings.values() if isinstance(d, Default) for n in d.names]
     if inspect.Parameter.empty in settings.values() or any(n in declared.inputs for n in referenced):
         return
-    resolved = resolve_defaults(settings, declared.title)
+    converted = {name: declared.settings[name].converted(value) for name, value in settings.items()}
+    resolved = resolve_defaults(converted, declared.title)
     for omits_optional in (False, True) if declared.optional else (False,):
         placeholders = {name: _placeholder(declared, name, omits_optional) for name in declared.inputs}
         arguments = {**placeholders, **resolved}

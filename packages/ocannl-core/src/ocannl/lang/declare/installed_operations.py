@@ -58,6 +58,10 @@ def _declared(entry: EntryPoint) -> list[Any]:
     for call in operations:
         if not isinstance(getattr(call, "declaration", None), Declaration):
             raise PluginError(f"its hook `ocannl_operations` gives {call!r}, which `oc.defop` has not declared")
+    titles = [call.declaration.title for call in operations]
+    duplicates = sorted({f"`{title}`" for title in titles if titles.count(title) > 1})
+    if duplicates:
+        raise PluginError(f"it declares {', '.join(duplicates)} more than once; a name has one declaration")
     unused = unused_names(getattr(module, "__dict__", {}), [call.declaration for call in operations])
     if unused:
         names = ", ".join(f"`{name}`" for name in unused)

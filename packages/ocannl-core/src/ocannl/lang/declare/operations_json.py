@@ -21,8 +21,9 @@ from ocannl.lang.declare.declaration import Declaration
 from ocannl.lang.declare.declaration_sections import SECTION
 from ocannl.lang.declare.inputs import Count, Input
 from ocannl.lang.declare.peer_names import PeerNames, peer_names
-from ocannl.lang.declare.settings import Default, Setting
+from ocannl.lang.declare.settings import Default, Setting, python_numbers
 from ocannl.lang.declare.signature_text import unqualified
+from ocannl.lang.declare.texts import expansion
 
 VERSION = 1
 NO_GRADIENT = "none."
@@ -83,7 +84,7 @@ def _setting(declared: Declaration, name: str, setting: Setting) -> dict[str, An
         "is_variadic": _is_variadic(parameter),
         "default": _default(setting.default),
         "count": _count(setting.count),
-        "doc": setting.doc,
+        "doc": expansion(declared)(setting.doc),
         "fields": [_setting(declared, field, inner) for field, inner in fields],
         "conditions": [_condition(condition) for condition in configuration.where] if configuration else [],
     }
@@ -99,9 +100,13 @@ def _default(default: object) -> dict[str, Any]:
         return {}
     if isinstance(default, Default):
         return {"follows": list(default.names)}
-    is_value = default is None or isinstance(default, bool | int | str)
-    is_value |= isinstance(default, float) and isfinite(default)  # JSON has neither NaN nor infinities
-    return {"value": default, "text": repr(default)} if is_value else {"text": repr(default)}
+    return {"value": default, "text": repr(default)} if _is_json_value(default) else {"text": repr(default)}
+
+
+def _is_json_value(value: object) -> bool:
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or isinstance(value, bool | int | str)
 
 
 def _count(count: Count | None) -> dict[str, int | None] | None:
@@ -116,9 +121,12 @@ def _type(kind: object) -> str | None:
 def _condition(condition: Condition | str) -> dict[str, Any]:
     if isinstance(condition, str):
         return {"text": condition, "names": [], "tree": None, "fix": ""}
-    names, tree = list(condition.names), _listed(condition.tree)
+    names, tree = list(condition.names), _listed(python_numbers(condition.tree))
     return {"text": condition.text, "names": names, "tree": tree, "fix": condition.fix}
 
 
 def _listed(tree: Any) -> Any:
-    return [_listed(part) for part in tree] if isinstance(tree, tuple | list) else tree
+    """A tree as lists; constants that JSON does not have, such as infinities and data types, as text."""
+    if isinstance(tree, tuple | list):
+        return [_listed(part) for part in tree]
+    return tree if _is_json_value(tree) else str(tree)

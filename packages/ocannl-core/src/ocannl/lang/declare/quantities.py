@@ -39,38 +39,38 @@ class Quantity:
 
     __iter__ = None  # an item does not make a list
 
-    def __lt__(self, other: object) -> Condition:
-        return _compare(self, "<", other)
+    def __lt__(self, operand: object) -> Condition:
+        return _compare(self, "<", operand)
 
-    def __le__(self, other: object) -> Condition:
-        return _compare(self, "<=", other)
+    def __le__(self, operand: object) -> Condition:
+        return _compare(self, "<=", operand)
 
-    def __gt__(self, other: object) -> Condition:
-        return _compare(self, ">", other)
+    def __gt__(self, operand: object) -> Condition:
+        return _compare(self, ">", operand)
 
-    def __ge__(self, other: object) -> Condition:
-        return _compare(self, ">=", other)
+    def __ge__(self, operand: object) -> Condition:
+        return _compare(self, ">=", operand)
 
-    def __eq__(self, other: object) -> Condition:  # type: ignore[override]
-        return _compare(self, "==", other)
+    def __eq__(self, operand: object) -> Condition:  # type: ignore[override]
+        return _compare(self, "==", operand)
 
-    def __ne__(self, other: object) -> Condition:  # type: ignore[override]
-        return _compare(self, "!=", other)
+    def __ne__(self, operand: object) -> Condition:  # type: ignore[override]
+        return _compare(self, "!=", operand)
 
-    def __add__(self, other: object) -> Quantity:
-        return _compute(self, "+", other)
+    def __add__(self, operand: object) -> Quantity:
+        return _compute(self, "+", operand)
 
-    def __sub__(self, other: object) -> Quantity:
-        return _compute(self, "-", other)
+    def __sub__(self, operand: object) -> Quantity:
+        return _compute(self, "-", operand)
 
-    def __mul__(self, other: object) -> Quantity:
-        return _compute(self, "*", other)
+    def __mul__(self, operand: object) -> Quantity:
+        return _compute(self, "*", operand)
 
-    def __floordiv__(self, other: object) -> Quantity:
-        return _compute(self, "//", other)
+    def __floordiv__(self, operand: object) -> Quantity:
+        return _compute(self, "//", operand)
 
-    def __mod__(self, other: object) -> Quantity:
-        return _compute(self, "%", other)
+    def __mod__(self, operand: object) -> Quantity:
+        return _compute(self, "%", operand)
 
     __hash__ = object.__hash__
 

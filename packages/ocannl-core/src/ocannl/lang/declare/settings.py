@@ -49,6 +49,10 @@ class Setting:
         annotation = inspect.Parameter.empty if self.kind is Any else self.kind
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
 
+    def converted(self, value: object) -> Any:
+        """The value with the numbers of Python, and a list where a list is declared."""
+        return as_declared(python_numbers(value), self.kind)
+
     def check(self, title: str, name: str, value: object) -> None:
         """Raises: CodeError for a value of another type, or a list of another length."""
         if not fits(value, self.kind):
@@ -64,6 +68,18 @@ def python_numbers(value: object) -> object:
     if type(value) is list:
         return [python_numbers(item) for item in value]
     return tuple([python_numbers(item) for item in value]) if type(value) is tuple else value
+
+
+def as_declared(value: object, kind: Any) -> object:
+    """A tuple as a list, a list as a tuple, and an array as either, where only that matches the annotation."""
+    if not isinstance(value, list | tuple | np.ndarray) or fits(value, kind):
+        return value
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    return next((nested for nested in (_nested(items, list), _nested(items, tuple)) if fits(nested, kind)), value)
+
+
+def _nested(value: object, sequence: type[list[Any]] | type[tuple[Any, ...]]) -> object:
+    return sequence(_nested(item, sequence) for item in value) if isinstance(value, list | tuple) else value
 
 
 def resolve_defaults(values: dict[str, Any], title: str) -> dict[str, Any]:

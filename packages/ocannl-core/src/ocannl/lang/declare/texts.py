@@ -10,8 +10,9 @@ All remaining braces are left as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from ocannl.lang.declare.declaration import Declaration
 
@@ -19,20 +20,25 @@ TOKEN = re.compile(r"\{(name|title|namespace|inputs|settings|outputs)\}")
 
 
 def with_expanded_texts(declared: Declaration) -> Declaration:
-    """The declaration with the tokens in all of its texts replaced."""
+    """The declaration with the tokens in its texts replaced, except in those of configurations, which several
+    operations may share."""
+    expand = expansion(declared)
+    return replace(
+        declared,
+        doc=expand(declared.doc),
+        inputs={n: replace(spec, doc=expand(spec.doc)) for n, spec in declared.inputs.items()},
+        settings={n: replace(setting, doc=expand(setting.doc)) for n, setting in declared.settings.items()},
+        results={n: replace(output, doc=expand(output.doc)) for n, output in declared.results.items()},
+        where=tuple(replace(condition, fix=expand(condition.fix)) for condition in declared.where),
+        backend_where=tuple(expand(c) if isinstance(c, str) else c for c in declared.backend_where),
+    )
+
+
+def expansion(declared: Declaration) -> Callable[[str], str]:
+    """The function that replaces the tokens in a text about an operation."""
     values = {
         "name": declared.name, "title": declared.title, "namespace": declared.namespace,
         "inputs": ", ".join(declared.inputs), "settings": ", ".join(declared.settings),
         "outputs": ", ".join(declared.outputs),
     }  # fmt: skip
-    return replace(
-        declared,
-        doc=_expanded(declared.doc, values),
-        inputs={n: replace(spec, doc=_expanded(spec.doc, values)) for n, spec in declared.inputs.items()},
-        settings={n: replace(setting, doc=_expanded(setting.doc, values)) for n, setting in declared.settings.items()},
-        results={n: replace(output, doc=_expanded(output.doc, values)) for n, output in declared.results.items()},
-    )
-
-
-def _expanded(text: str, values: Mapping[str, str]) -> str:
-    return TOKEN.sub(lambda token: values[token[1]], text)
+    return partial(TOKEN.sub, lambda token: values[token[1]])

@@ -224,7 +224,7 @@ def _check_choice(setting: str, value: object, choices: Any) -> None:
         raise CodeError(f"`{setting}` is one of {', '.join(map(repr, choices))}, and not {value!r}"[:300])
 
 
-_PYTORCH_MODES = {
+PYTORCH_MODES = {
     "nearest": ("nearest", "asymmetric", "floor"),
     "nearest-exact": ("nearest", "half_pixel", "round_prefer_ceil"),
     "linear": ("linear", "half_pixel", ""),
@@ -255,11 +255,11 @@ def interpolate(
     Grad:   the transposed linear map of `g`.
     Raises: CodeError for invalid settings; ShapeError for unknown and empty axes.
     """
-    _check_choice("mode", mode, _PYTORCH_MODES)
+    _check_choice("mode", mode, PYTORCH_MODES)
     if align_corners and antialias:
         raise CodeError('`align_corners` and `antialias` exclude each other; oc.resize has coordinates="align_corners"')
     axes, ratios = _resized_axes("interpolate", x, size, scale)
-    kind, coordinates, rounding = _PYTORCH_MODES[mode]
+    kind, coordinates, rounding = PYTORCH_MODES[mode]
     if align_corners and kind in KERNELS:
         coordinates = "align_corners"
     a = -0.5 if antialias else -0.75
