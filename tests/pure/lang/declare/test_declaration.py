@@ -357,3 +357,35 @@ def test_invalid_declarations_are_rejected(case: str) -> None:
 def test_unknown_data_type_is_rejected() -> None:
     with pytest.raises(oc.DtypeError, match="^'floaty' is not a data type of tensors; there are bool, uint8"):
         oc.defop(kind="floaty")(odd)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: d.Part(setting={}), "Part has no argument `setting=`: did you mean `settings=`?"),
+        (lambda: d.Part(doc=3), "declare.Part: `doc` is a string, not 3"),
+        (lambda: d.Part(signatures=["x"]), "`signatures` of a part is a list of lists of names, not ['x']"),
+        (lambda: d.Part().keep(configs=False), "Part.keep has no argument `configs=`: "),
+        (lambda: d.Input(3), "declare.Input: `kind` is a string, not 3"),
+        (lambda: d.Input("float", count=3), "declare.Input: `count` is a Count or None, not 3"),
+        (lambda: d.Setting(count=2), "declare.Setting: `count` is a Count or None, not 2"),
+        (lambda: d.Output(doc=2), "declare.Output: `doc` is a string, not 2"),
+        (lambda: d.Draw(dims=3), "declare.Draw: `dims` is a tuple or a list, not 3"),
+        (lambda: d.at_least("a"), "declare.at_least: `number` is an integer, not 'a'"),
+        (lambda: d.between(1), "declare.between(minimum, maximum): missing a required argument: 'maximum'"),
+        (lambda: d.size("x"), "declare.size(name, axis): missing a required argument: 'axis'"),
+        (lambda: d.rank(3), "declare.rank: `name` is a string, not 3"),
+        (lambda: d.same_type("x", 3), "declare.same_type: `names` is a string, not 3"),
+        (lambda: d.field(help="text"), "declare.field has no argument `help=`: "),
+        (lambda: (d.rank("x") > 1).says(3), "condition.says takes a text, not 3"),
+        (lambda: d.value("n")["a"], "an item of n has an integer as its position, not 'a'"),
+        (lambda: d.rank("x") / 2, "quantities have no `/`: write `//`"),
+        (lambda: d.value("n") and d.rank("x") > 0, "n has no value before a call; compare it, as in n > 0"),
+        (lambda: d.Mixin, "declare has no attribute 'Mixin': write declare.Part, and parts=[...]"),
+        (lambda: d.at_last, "declare has no attribute 'at_last': did you mean `at_least`?"),
+    ],
+)
+def test_the_vocabulary_answers_wrong_calls(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(oc.CodeError) as caught:
+        call()
+    assert str(caught.value).startswith(message)

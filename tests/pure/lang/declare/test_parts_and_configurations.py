@@ -164,6 +164,10 @@ def test_configurations_have_typed_fields_with_conditions() -> None:
     assert Window(np.int64(2), names=("a",)).names == ["a"] and type(Window(np.int64(2)).stride) is int
     with pytest.raises(AttributeError):
         Window(1).size = 2
+    with pytest.raises(oc.ArgumentError, match="^Window has no argument `strides=`: write stride="):
+        Window(1, strides=2)
+    with pytest.raises(oc.ArgumentError, match=r"^Window\(size, stride=.*: missing a required argument: 'size'"):
+        Window()
     with pytest.raises(oc.CodeError, match="^`Empty` has no field `n`; there are $"):
         d.configuration(where=[d.value("n") > 0])(type("Empty", (), {}))
 
@@ -183,7 +187,7 @@ def test_operations_take_configurations(oracle: Any) -> None:
     np.testing.assert_allclose(oracle(summed(oc.tensor(x))), x.reshape(3, 2).sum(1) / 2)
     np.testing.assert_allclose(oracle(summed(oc.tensor(x), window=Window(3, 1))), np.convolve(x, np.ones(3), "valid"))
     oc.testing.gradcheck(lambda t: summed(t, window=Window(3, 1)), x)
-    with pytest.raises(oc.CodeError, match="`summed`: window=3 is not "):
+    with pytest.raises(oc.CodeError, match="`summed`: window=3 is not Window$"):
         summed(oc.tensor(x), window=3)
     with pytest.raises(oc.ShapeError, match=r"needs window.size <= size\(x, 0\)(.|\n)*a smaller window"):
         summed(oc.tensor(x), window=Window(7))
@@ -299,6 +303,7 @@ def computed(tree: Any, arguments: Mapping[str, Any]) -> Any:
         ~(d.value("n") + 1 - 2 * 1 > 3) | d.given("y"),
         d.all_of(d.count("sizes") > 1, d.value("sizes")[1] < d.value("n") * 2, d.value("n") // 2 != 1),
         d.any_of(d.same_shape("x", "z"), d.value("n") <= 2, d.value("n") >= 5),
+        1 + 2 * d.rank("x") + 7 // d.value("n") > 8 - -d.value("n") - 20 % d.value("n"),
     ],
 )
 def test_trees_compute_what_conditions_test(condition: d.Condition) -> None:

@@ -42,7 +42,7 @@ def kind_text(kind: Any) -> str:
     """An annotation in words of the reader: `one of 'a', 'b'`, or `float | Tensor`."""
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(map(repr, get_args(kind)))
-    return inspect.formatannotation(kind)
+    return kind.__name__ if isinstance(kind, type) and not get_args(kind) else inspect.formatannotation(kind)
 
 
 def readable(kind: Any) -> str:

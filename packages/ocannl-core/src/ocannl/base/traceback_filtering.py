@@ -155,7 +155,7 @@ def title_of(function: Callable[..., Any]) -> str:
 
 PREFIXES = {
     "ocannl.train": "train.", "ocannl.nn": "nn.", "ocannl.lang.linalg": "oc.linalg.", "ocannl.lang.fft": "oc.fft.",
-    "ocannl_onnx": "oc.onnx.",
+    "ocannl.lang.declare.defop": "oc.", "ocannl.lang.declare": "declare.", "ocannl_onnx": "oc.onnx.",
 }  # fmt: skip
 """What users write before the names of functions, by module."""
 

@@ -6,6 +6,14 @@ from ocannl import declare as d
 def leaky_relu(x, *, slope: float = 0.01): ...
 """
 
+from inspect import isfunction as _isfunction
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+from ocannl.base.spelling import rows as _rows
+from ocannl.base.spelling import unknown_name as _unknown_name
+from ocannl.base.traceback_filtering import checked as _checked
+from ocannl.base.traceback_filtering import public as _public
 from ocannl.lang.declare.conditions import (
     Condition,
     all_of,
@@ -56,3 +64,29 @@ __all__ = [
     "size",
     "value",
 ]
+
+_WITH_OWN_CHECKS = ("all_of", "any_of", "configuration", "field", "follows")
+_FUNCTIONS = [name for name in __all__ if _isfunction(globals()[name])]
+globals().update({
+    name: (_public if name in _WITH_OWN_CHECKS else _checked)(globals()[name]) for name in _FUNCTIONS
+})  # fmt: skip
+
+_SAMEDIFF = {
+    "Op": "write @oc.defop", "Namespace": "write @oc.defop(namespace=...)", "Arg": "write declare.Setting",
+    "Config": "write declare.configuration", **_rows("Mixin useMixin", "write declare.Part, and parts=[...]"),
+    "Constraint": "write @oc.defop(where=[...])", "BackendConstraint": "write @oc.defop(backend_where=[...])",
+    "Signature": "write @oc.defop(signatures=[...])", "Doc": "write @oc.defop(doc=...), or a docstring",
+    "Exactly": "write declare.exactly", "AtLeast": "write declare.at_least", "AtMost": "write declare.at_most",
+    "Range": "write declare.between", "sizeAt": "write declare.size", "some": "write declare.any_of",
+    "all": "write declare.all_of", "sameType": "write declare.same_type", "sameShape": "write declare.same_shape",
+    "broadcastableShapes": "write declare.broadcastable", "isScalar": 'write declare.rank("x") == 0',
+}
+"""What stands here for the names of SameDiff's generator."""
+
+if not TYPE_CHECKING:
+
+    @_public
+    def __getattr__(name: str) -> _Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module 'ocannl.declare' has no attribute {name!r}")
+        raise _unknown_name("declare", name, lambda: __all__, _SAMEDIFF)

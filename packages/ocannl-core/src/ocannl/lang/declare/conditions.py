@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from ocannl.base.errors import CodeError, DtypeError, OcannlError, ShapeError
+from ocannl.base.traceback_filtering import public_class
 
 Arguments = Mapping[str, Any]
 """The inputs of one call (tensors, tuples of tensors, or None) and its settings, by name."""
@@ -29,6 +30,7 @@ class AbsentInput(Exception):
     """Raised by conditions on an optional input that the call omits."""
 
 
+@public_class()
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A predicate over `names`, inputs and settings of an operation; `test` returns None while the truth is unknown."""
@@ -42,6 +44,8 @@ class Condition:
 
     def says(self, fix: str) -> Condition:
         """Returns this condition with advice for error messages."""
+        if not isinstance(fix, str):
+            raise CodeError(f"condition.says takes a text, not {fix!r}"[:200])
         return replace(self, fix=fix)
 
     def __and__(self, other: Condition) -> Condition:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, dataclass_transform, get_type_hints, overload
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import public, public_class
 from ocannl.lang.declare.conditions import Condition
 from ocannl.lang.declare.inputs import Count
 from ocannl.lang.declare.settings import Default, Setting, resolve_defaults
@@ -22,6 +23,7 @@ from ocannl.lang.declare.settings import Default, Setting, resolve_defaults
 T = TypeVar("T")
 
 
+@public_class(exclude=("check",))
 @dataclass(frozen=True)
 class Configuration:
     """The declaration of a configuration class: its fields, and the conditions that they satisfy."""
@@ -76,6 +78,7 @@ def configuration(cls: Any = None, /, *, where: Iterable[Condition] = ()) -> Any
         doc = inspect.cleandoc(cls.__dict__.get("__doc__") or "")
         cls.__post_init__ = _check_fields  # type: ignore[attr-defined]
         frozen = dataclass(frozen=True)(cls)
+        frozen.__init__ = public(frozen.__init__)  # type: ignore[method-assign]
         cls.declaration = _declaration(frozen, tuple(where), doc)  # type: ignore[attr-defined]
         return frozen
 

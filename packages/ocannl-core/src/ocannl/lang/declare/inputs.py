@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from ocannl.base.errors import CodeError
+from ocannl.base.annotations import readable
+from ocannl.base.errors import ArgumentError, CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.precision import PRECISIONS, Family, Precision
 
 KINDS: dict[str, Callable[[Precision], bool]] = {
@@ -19,6 +22,7 @@ KINDS: dict[str, Callable[[Precision], bool]] = {
 """Predicates of the classes of data types, including one for each single type."""
 
 
+@public_class(exclude=("allows",))
 @dataclass(frozen=True, slots=True)
 class Count:
     """A range of arities; `maximum` is None for an unbounded range."""
@@ -27,6 +31,7 @@ class Count:
     maximum: int | None
 
     def __post_init__(self) -> None:
+        require_types(self, minimum=int, maximum=int | None)
         if not 0 <= self.minimum <= (self.minimum if self.maximum is None else self.maximum):
             raise CodeError(f"a count cannot be {self.minimum} to {self.maximum}")
 
@@ -39,6 +44,15 @@ class Count:
         if self.maximum is None:
             return f"at least {self.minimum}" if self.minimum else "any number"
         return f"{self.minimum} to {self.maximum}" if self.minimum else f"at most {self.maximum}"
+
+
+def require_types(declared: object, **kinds: Any) -> None:
+    """Raises: ArgumentError for a field of a declaration that is of another type."""
+    for name, kind in kinds.items():
+        value = getattr(declared, name)
+        if not isinstance(value, kind):
+            title = type(declared).__name__
+            raise ArgumentError(f"declare.{title}: `{name}` is {readable(kind)}, not {value!r}"[:200])
 
 
 ANY_NUMBER = Count(0, None)
@@ -60,6 +74,7 @@ def between(minimum: int, maximum: int) -> Count:
     return Count(minimum, maximum)
 
 
+@public_class(exclude=("accepts", "has_gradient", "is_list", "kinds"))
 @dataclass(frozen=True, slots=True)
 class Input:
     """One input of an operation.
@@ -75,6 +90,7 @@ class Input:
     doc: str = ""
 
     def __post_init__(self) -> None:
+        require_types(self, kind=str, count=Count | None, doc=str)
         for kind in self.kinds:
             if kind not in KINDS:
                 raise CodeError(f"{kind!r} is not a class of types; the classes are {', '.join(KINDS)}")

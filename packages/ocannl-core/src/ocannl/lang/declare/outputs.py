@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.precision import Precision
+from ocannl.lang.declare.inputs import require_types
 
 
+@public_class()
 @dataclass(frozen=True, slots=True)
 class Output:
     """One result of an operation. `kind` is its data type, or a function of inputs and settings that computes it; None
@@ -16,6 +19,9 @@ class Output:
 
     kind: Any = None
     doc: str = ""
+
+    def __post_init__(self) -> None:
+        require_types(self, doc=str)
 
 
 def as_output(value: object) -> Output:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from ocannl.base.errors import CodeError, OcannlError, ShapeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.lang.declare.conditions import Arguments, Condition, tensors_of
 
 
+@public_class()
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
     """A number determined by the arguments of a call; `evaluate` returns None while it is unknown."""
@@ -27,6 +29,8 @@ class Quantity:
 
     def __getitem__(self, position: int) -> Quantity:
         """An item of a setting that is a list; negative positions count from the end."""
+        if not isinstance(position, int):
+            raise CodeError(f"an item of {self.text} has an integer as its position, not {position!r}"[:200])
 
         def evaluate(arguments: Arguments) -> Any:
             items = self.evaluate(arguments)
@@ -71,6 +75,32 @@ class Quantity:
 
     def __mod__(self, operand: object) -> Quantity:
         return _compute(self, "%", operand)
+
+    def __radd__(self, operand: object) -> Quantity:
+        return _compute(_as_quantity(operand), "+", self)
+
+    def __rsub__(self, operand: object) -> Quantity:
+        return _compute(_as_quantity(operand), "-", self)
+
+    def __rmul__(self, operand: object) -> Quantity:
+        return _compute(_as_quantity(operand), "*", self)
+
+    def __rfloordiv__(self, operand: object) -> Quantity:
+        return _compute(_as_quantity(operand), "//", self)
+
+    def __rmod__(self, operand: object) -> Quantity:
+        return _compute(_as_quantity(operand), "%", self)
+
+    def __neg__(self) -> Quantity:
+        return 0 - self
+
+    def __truediv__(self, operand: object) -> NoReturn:
+        raise CodeError("quantities have no `/`: write `//`, or multiply both sides of the comparison")
+
+    __rtruediv__ = __truediv__
+
+    def __bool__(self) -> NoReturn:
+        raise CodeError(f"{self.text} has no value before a call; compare it, as in {self.text} > 0")
 
     __hash__ = object.__hash__
 

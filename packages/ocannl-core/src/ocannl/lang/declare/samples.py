@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from ocannl.base.traceback_filtering import public_class
+from ocannl.lang.declare.inputs import require_types
+
 MARGIN = 0.1
 """Minimal distance of drawn numbers from the kinks to avoid."""
 
 Array = np.ndarray[Any, Any]
 
 
+@public_class(exclude=("array", "example"))
 @dataclass(frozen=True, slots=True)
 class Draw:
     """A random operand of distinct numbers between `low` and `high`, none of them near those to `avoid`.
@@ -29,6 +33,9 @@ class Draw:
     avoid: tuple[float, ...] = ()
     batch_axes: int = 0
     input_axes: int = 0
+
+    def __post_init__(self) -> None:
+        require_types(self, low=int | float, high=int | float, dims=tuple | list, avoid=tuple | list)
 
     def array(self, rng: np.random.Generator) -> Array:
         cells = prod(self.dims)
@@ -48,6 +55,7 @@ class Draw:
         return numbers
 
 
+@public_class()
 @dataclass(frozen=True, slots=True)
 class Sample:
     """The operands and settings of one call; gradients are checked for every `Draw`, also inside lists."""

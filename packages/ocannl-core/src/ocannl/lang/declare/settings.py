@@ -11,7 +11,8 @@ import numpy as np
 
 from ocannl.base.annotations import fits, kind_text
 from ocannl.base.errors import CodeError
-from ocannl.lang.declare.inputs import Count
+from ocannl.base.traceback_filtering import public_class
+from ocannl.lang.declare.inputs import Count, require_types
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -35,6 +36,7 @@ def follows(compute: Callable[..., Any]) -> Any:
     return Default(compute)
 
 
+@public_class(exclude=("check", "converted", "parameter"))
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A keyword of an operation. `kind` is its annotation: a type, a union, or `Literal[...]` of the allowed values;
@@ -44,6 +46,9 @@ class Setting:
     default: Any = inspect.Parameter.empty
     doc: str = ""
     count: Count | None = None
+
+    def __post_init__(self) -> None:
+        require_types(self, doc=str, count=Count | None)
 
     def parameter(self, name: str) -> inspect.Parameter:
         annotation = inspect.Parameter.empty if self.kind is Any else self.kind

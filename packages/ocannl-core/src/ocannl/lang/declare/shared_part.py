@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import public_class
 from ocannl.lang.declare.conditions import Condition
-from ocannl.lang.declare.inputs import Input
+from ocannl.lang.declare.inputs import Input, require_types
 from ocannl.lang.declare.outputs import Output
 from ocannl.lang.declare.settings import Setting
 
@@ -16,6 +17,7 @@ Signature = tuple[str, ...]
 """The names of the arguments that a call gives."""
 
 
+@public_class(exclude=("contents",))
 @dataclass(frozen=True)
 class Part:
     """A reusable piece of declarations.
@@ -35,6 +37,7 @@ class Part:
     source: Part | None = field(default=None, compare=False, repr=False)  # of `keep`
 
     def __post_init__(self) -> None:
+        require_types(self, doc=str, signatures=list | tuple)
         for name, kind in (("settings", Setting), ("inputs", Input | str), ("outputs", Output | str | None)):
             value = getattr(self, name)
             if not isinstance(value, Mapping) or not all(isinstance(item, kind) for item in value.values()):
@@ -44,6 +47,9 @@ class Part:
             if not isinstance(value, list | tuple) or not all(isinstance(item, kind) for item in value):
                 raise CodeError(f"`{name}` of a part is a list of {_text(kind)}, not {value!r}"[:200])
             object.__setattr__(self, name, tuple(value))
+        for names in self.signatures:
+            if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+                raise CodeError(f"`signatures` of a part is a list of lists of names, not {self.signatures!r}"[:200])
         object.__setattr__(self, "signatures", tuple(map(tuple, self.signatures)))
 
     def keep(
