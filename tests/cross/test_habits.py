@@ -51,8 +51,10 @@ ANSWERED: dict[str, str] = {
     "nn.embedding(ids, count=4, embedding_dim=3)": "width=", "nn.conv2d(img, filters=4, window=3)": "channels=",
     "nn.conv2d(img, channels=4, kernel_size=3)": "window=", "nn.attention(x, num_heads=2)": "heads=",
     "nn.layer_norm(x, normalized_shape=3)": "axes=", "nn.LSTM(3, 4)": "nn.lstm(", "nn.GRU(3, 4)": "nn.gru(",
-    "nn.MultiheadAttention(3, 1)": "nn.attention(", "nn.mse_loss(x, x)": "oc.squared_error", "oc.mse(x, x)":
-    "squared_error", "nn.dropout(x, p=0.5)": "rate=",
+    "nn.MultiheadAttention(3, 1)": "nn.attention(", "nn.multi_head_attention(3, 1)": "nn.attention(",
+    "oc.separable_conv2d(x, x)": "oc.depthwise_conv2d", "nn.separable_conv2d(3, 3)": "nn.depthwise_conv2d",
+    "nn.mse_loss(x, x)": "oc.squared_error", "oc.mse(x, x)": "squared_error",
+    "nn.dropout(x, p=0.5)": "rate=",
     # methods of tensors
     "x.reshape(6)": "einsum", "x.reshape(-1, 2)": "einsum", "x.view(6)": "einsum", "x.permute(1, 0)": "einsum",
     "x.transpose(0, 1)": "einsum", "x.swapaxes(0, 1)": "einsum", "x.flatten()": "einsum", "x.ravel()": "einsum",

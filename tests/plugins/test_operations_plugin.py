@@ -223,7 +223,10 @@ def test_operations_are_listed_with_problems(good_and_broken: Packages, capsys: 
 def test_a_folder_has_a_file_for_each_namespace(good_and_broken: Packages, tmp_path: Path) -> None:
     folder = tmp_path / "operations"
     ops.command(generate="json", output=folder)
-    assert sorted(path.name for path in folder.iterdir()) == ["ocannl.json", "powers.json", "square.json"]
+    names = ["ocannl.fft.json", "ocannl.json", "ocannl.linalg.json", "powers.json", "square.json"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    described = json.loads((folder / "ocannl.fft.json").read_text(encoding="utf-8"))["operations"]
+    assert {operation["namespace"] for operation in described} == {"fft"}
     (cube,) = json.loads((folder / "powers.json").read_text(encoding="utf-8"))["operations"]
     assert (cube["namespace"], cube["call"]) == ("powers", "oc.ops.powers.cube")
     assert cube["names"] == dict.fromkeys(("numpy", "torch", "jax", "onnx"), "")

@@ -131,6 +131,8 @@ NN: Names = {
     **rows("Conv Conv2D Conv2d", "write nn.conv2d(channels=64, window=3)"),
     **rows("ConvTranspose ConvTranspose2d Conv2DTranspose", "write nn.conv_transpose2d(channels=64, window=2)"),
     **rows("DepthwiseConv2D", "write nn.depthwise_conv2d(window=3)"),
+    **rows("SeparableConv2D separable_conv2d",
+            "write nn.depthwise_conv2d(window=3), then nn.conv2d(channels=64, window=1)"),
     **rows("MaxPool2d MaxPool2D max_pool2d max_pool", "pooling is a function: write oc.max_pool2d(x, 2)"),
     **rows("AvgPool2d avg_pool2d avg_pool AdaptiveAvgPool2d",
            "pooling is a function: write oc.avg_pool2d(x, 2) or oc.adaptive_avg_pool2d(x, 7)"),
@@ -148,5 +150,6 @@ NN: Names = {
             "losses are functions, such as oc.cross_entropy(x, target)"),
     **rows("MSELoss mse_loss", "losses are functions: write oc.squared_error(x, target)"),
     **rows("LSTM GRU RNN", "write nn.lstm(width=64), nn.gru(width=64) or nn.rnn(width=64)"),
-    **rows("MultiheadAttention MultiHeadAttention", "write nn.attention(heads=8)"),
+    **rows("MultiheadAttention MultiHeadAttention multi_head_attention multihead_attention",
+            "write nn.attention(heads=8)"),
 }  # fmt: skip

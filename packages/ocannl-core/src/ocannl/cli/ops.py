@@ -19,7 +19,8 @@ from ocannl.lang.declare.signature_text import parameters, unqualified
 from ocannl.lang.declare.text_generators import LANGUAGE_ONLY, SUFFIXES, generator
 
 LANGUAGE = "ocannl"
-"""The name of the file of the operations of the language; packages have the names of their namespaces."""
+"""The name of the file of the operations of the language, to which its modules add their names, as in `ocannl.fft`;
+packages have the names of their namespaces."""
 
 
 def register(app: typer.Typer) -> None:
@@ -63,10 +64,11 @@ def command(
 def _write(rows: Sequence[OperationRow], name: str, folder: Path) -> list[Path]:
     """Writes the generated text of each namespace to its file."""
     function = generator(name)
-    texts = {
-        folder / f"{namespace}{SUFFIXES.get(name, '.txt')}": function([r for r in rows if _namespace(r) == namespace])
-        for namespace in dict.fromkeys(_namespace(row) for row in rows)
-    }
+    by_namespace: dict[str, list[OperationRow]] = {}
+    for row in rows:
+        by_namespace.setdefault(LANGUAGE if name in LANGUAGE_ONLY else _namespace(row), []).append(row)
+    suffix = SUFFIXES.get(name, ".txt")
+    texts = {folder / f"{namespace}{suffix}": function(members) for namespace, members in by_namespace.items()}
     with Writing(folder, "folder"):
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
@@ -77,7 +79,9 @@ def _write(rows: Sequence[OperationRow], name: str, folder: Path) -> list[Path]:
 def _namespace(row: OperationRow) -> str:
     """The namespace of an operation; that of a package with a single operation is its name."""
     prefix = "oc.ops."
-    return row.call.removeprefix(prefix).partition(".")[0] if row.call.startswith(prefix) else LANGUAGE
+    if row.call.startswith(prefix):
+        return row.call.removeprefix(prefix).partition(".")[0]
+    return f"{LANGUAGE}.{row.declaration.namespace}".rstrip(".")
 
 
 def _inside(row: OperationRow) -> str:
