@@ -9,9 +9,12 @@ from __future__ import annotations
 import difflib as _difflib
 from typing import Any as _Any
 
+from ocannl.base.errors import UnknownName as _UnknownName
+from ocannl.base.traceback_filtering import public as _public
 from ocannl.lang.declare import installed_operations as _packages
 
 
+@_public
 def __getattr__(name: str) -> _Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'ocannl.ops' has no attribute {name!r}")
@@ -20,7 +23,7 @@ def __getattr__(name: str) -> _Any:
         close = _difflib.get_close_matches(name, installed, 1)
         known = ", ".join(installed) or "none"
         hint = f"did you mean `{close[0]}`? " if close else ""
-        raise AttributeError(f"no installed package brings operations `{name}`; {hint}installed: {known}")
+        raise _UnknownName(f"no installed package brings operations `{name}`; {hint}installed: {known}")
     package = _packages.load(installed[name])
     globals()[name] = package
     return package

@@ -26,6 +26,8 @@ CALLS: list[tuple[Callable[[], oc.Tensor], str, list[oc.Tensor], dict[str, Any]]
     (lambda: oc.leaky_relu(X), "leaky_relu", [X], {"slope": 0.01}),
     (lambda: oc.concat("a^b => b", Y, a=1), "concat", [Y], {"spec": "a^b => b", "a": 1}),
     (lambda: oc.maximum(Y, 0.5), "max", [Y], {}),
+    (lambda: X[0], "slice", [X], {"index": 0}),
+    (lambda: Y.astype("float64"), "cast", [Y], {"dtype": oc.float64}),
 ]
 
 
@@ -48,6 +50,23 @@ def test_declared_operations() -> None:
 
     assert dict(shift(X, by=2.0).operation.settings) == {"by": 2.0}
     assert repr(shift(Y).operation) == "<operation shift(y, by=0.5)>"
+
+
+def test_every_result_has_the_call_of_the_user() -> None:
+    @oc.defop(outputs=("double", "square"))
+    def twice(x, *, by: float = 2.0):
+        def forward(double, square, v1):
+            double["=:"] = by * v1
+            square["=:"] = double * v1
+
+        return forward, None
+
+    for result in twice(Y):
+        assert repr(result.operation) == "<operation twice(y, by=2.0)>"
+    last, steps = oc.scan(lambda carry, y: (carry + y, carry), 0.0, Y)
+    chosen = oc.cond(Y.sum() > 0.0, lambda: Y + 1.0, lambda: Y)
+    assert last.operation.name == steps.operation.name == "scan" and Y in steps.operation.operands
+    assert chosen.operation.name == "cond" and Y in chosen.operation.operands
 
 
 def test_leaves_have_none() -> None:

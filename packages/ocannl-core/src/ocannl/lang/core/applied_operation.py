@@ -36,6 +36,11 @@ class Application(Generic[T]):
         self.operands = operands
         self.captures = captures
 
+    @property
+    def source(self) -> Application[T]:
+        """The application that the user's call made: this one, or that of the region whose result it is."""
+        return self
+
     def emit_constraints(self, result: TensorLike) -> Shape:
         """Emits the shape constraints of the result."""
         shapes = [t.handle for t in self.operands]

@@ -112,6 +112,7 @@ class Operation:
     text: str = ""  # format of the expression: "{0} @ {1}"
     sizes: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True)  # of the call, for inspection
+    inputs: int | None = field(default=None, kw_only=True)  # of the call; operands behind them are earlier results
     is_constant: bool = field(default=False, kw_only=True)  # in forward-mode differentiation
     is_gather: bool = False  # reads operand 1 at computed indices; the sum adds nothing up
 

@@ -34,11 +34,13 @@ class OperationCall(Generic[T]):
 
 def operation_call(application: Application[T], call: object) -> OperationCall[T]:
     """The call of a tensor: of a composite function if it is part of one, otherwise of its operation."""
-    operation = application.operation
     if not isinstance(call, UserCall):
+        source = application.source
+        operation = source.operation
         spec = {"spec": operation.logic.spec.text} if operation.logic.name in ("einsum", "concat") else {}
         settings = {**spec, **operation.sizes, **operation.settings}
-        return OperationCall(operation.name, application.operands, MappingProxyType(settings))
+        name = operation.name.partition(".")[0]  # without that of one of several results
+        return OperationCall(name, source.operands[: operation.inputs], MappingProxyType(settings))
     arguments = _bound_arguments(call)
     operands = tuple(t for value in arguments.values() for t in _tensors(value))
     settings = {name: value for name, value in arguments.items() if next(_tensors(value), None) is None}

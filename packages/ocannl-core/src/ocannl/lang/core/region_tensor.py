@@ -55,6 +55,12 @@ class RegionResult(Application[Tensor]):
         self.number = number
         self._emit = emit
 
+    @property
+    def source(self) -> Application[Tensor]:
+        application = self.operands[0].application
+        assert application is not None
+        return application
+
     def emit_constraints(self, result: Tensor) -> Shape:  # type: ignore[override]
         return self._emit(result)
 

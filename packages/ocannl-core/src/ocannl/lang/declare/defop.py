@@ -145,6 +145,7 @@ def _apply(declared: Declaration, arguments: Arguments, label: str | None) -> An
             None if rules.gradient is None else partial(gradient, output),
             sizes=sizes,
             settings={name: arguments[name] for name in declared.settings},
+            inputs=len(operands),
             is_constant=rules.gradient is None,
             result_type=ResultType(
                 kinds[output], weak_operands=frozenset(range(len(operands), len(operands) + output))

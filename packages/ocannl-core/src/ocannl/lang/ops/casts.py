@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from ocannl.base.errors import DtypeError
@@ -30,7 +31,7 @@ def cast(x: object, dtype: object, *, label: str | None = None) -> Tensor:
     formula = partial(convert, kind=kind)
     text = f"{{0}}.astype({kind})"
     operation = contraction("cast", pointwise(1), formula, None, text=text, result_type=ResultType(kind))
-    return apply(operation, [embed(x)], label=label)
+    return apply(replace(operation, settings={"dtype": kind}), [embed(x)], label=label)
 
 
 def refuse_loss(lhs: Tensor, accum: Op | None, kind: Precision, value: str) -> None:

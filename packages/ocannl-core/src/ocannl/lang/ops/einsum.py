@@ -134,7 +134,8 @@ def batch_slice(operand: object, index: object) -> Tensor:
     if isinstance(position, int) and position < 0:
         raise CodeError(f"`{x.label}[{position}]`: an index must not be negative, since sizes may not be known yet")
     text = f"{{0}}[{position.name if isinstance(position, Sym) else position}]"
-    return apply(contraction("slice", slice_batch(position), lambda v: v, None, text=text), [x])
+    operation = contraction("slice", slice_batch(position), lambda v: v, None, text=text)
+    return apply(replace(operation, settings={"index": position}), [x])
 
 
 _WITHOUT_GRADIENT = contraction("stop_gradient", pointwise(1), lambda v: v, None, differentiable=False)
