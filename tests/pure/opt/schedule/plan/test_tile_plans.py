@@ -375,6 +375,17 @@ def test_parallel_groups_are_balanced() -> None:
     assert chosen(small, AVX512, is_parallel=True) == chosen(small, AVX512)
 
 
+def test_tiles_are_balanced_if_the_loops_around_them_are_short() -> None:
+    """The gradient of the weights of a convolution: 3 x 3 positions, and 32 channels, whose tiles threads can share."""
+    sizes = {"h": 3, "w": 3, "i": 32, "o": 32, "b": 4, "y": 56, "x": 56}
+    h, w, i, o, b, y, x = syms = tuple([sym(name, size) for name, size in sizes.items()])
+    image, g, out_ = buf("image", 4, 58, 58, 32), buf("g", 4, 56, 56, 32), out("w_grad", 3, 3, 32, 32)
+    cell = Ref(image, (Affine.of(b), Affine.of(h) + y, Affine.of(w) + x, Affine.of(i)))
+    reduction, total = reduce_over((b, y, x), apply("mul", load(g, b, y, x, o), Load(cell)), num(0))
+    group = group_over(syms[:4], Store(ref(out_, h, w, i, o), total), reductions=(reduction,))
+    assert [chosen(group, AVX512, is_parallel).tile_sizes[i] for is_parallel in (False, True)] == [11, 8]
+
+
 def test_loop_order_minimizes_memory_traffic() -> None:
     large, (s, _, j, _) = batched(16, 64, 4096, 1024)  # an operand of 16 MB is read in every iteration of `s`
     plan = chosen(large, AVX512)

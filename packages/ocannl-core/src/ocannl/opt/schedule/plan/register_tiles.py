@@ -93,7 +93,16 @@ def best_tile_plan(group: FusionGroup, capabilities: Capabilities, is_parallel: 
     variants = tiles_of_same_class(problem.nest_shape(), tile)
     high_tiles = [variant for variant in variants if variant.sizes and variant.sizes[0][1] >= machine.MIN_L2_TILE_ROWS]
     costs = [(tile.cycles, best), *((high.cycles, plan_with_tile(group, problem, high)) for high in high_tiles)]
-    return min(costs, key=lambda cost: cost[0] * (1 + machine.IMBALANCE_WEIGHT * load_imbalance(cost[1])))[1]
+    return min(costs, key=lambda cost: cost[0] * (1 + machine.IMBALANCE_WEIGHT * _least_imbalance(group, cost[1])))[1]
+
+
+def _least_imbalance(group: FusionGroup, plan: TilePlan) -> float:
+    """Returns the load imbalance of the outermost loop, or of any other one if that is a short loop around tiles:
+    `order_loops` may exchange them."""
+    trip_counts, (outermost, tile_size) = plan.trip_counts, plan.loops[0]
+    if not group.reductions or tile_size or trip_counts[outermost] >= machine.MIN_OUTER_TRIPS:
+        return load_imbalance(plan)
+    return min(_imbalance(sym, plan.tile_sizes.get(sym, 1)) for sym in trip_counts)
 
 
 def _with_distant_rows(group: FusionGroup, problem: TilingProblem, plan: TilePlan) -> TilePlan:
@@ -117,9 +126,14 @@ def reads_rows_once(ref: Ref, plan: TilePlan, k: Sym, syms: Sequence[Sym]) -> bo
 
 
 def load_imbalance(plan: TilePlan) -> float:
-    """Returns the busiest thread's work relative to the mean, minus 1, averaged over `BALANCED_THREADS`."""
+    """Returns the busiest thread's work relative to the mean, minus 1, averaged over `BALANCED_THREADS`, if threads
+    take iterations of the outermost loop."""
     sym, size = plan.strip or (plan.loops[0][0], 1)
-    size *= plan.tile_sizes.get(sym, 1)
+    return _imbalance(sym, size * plan.tile_sizes.get(sym, 1))
+
+
+def _imbalance(sym: Sym, size: int) -> float:
+    """Returns the load imbalance of the loop over parts of this size."""
     trip_count, counts = -(-sym.extent // size), machine.BALANCED_THREADS
     return sum(-(-trip_count // threads) * threads * size / sym.extent - 1 for threads in counts) / len(counts)
 
