@@ -103,6 +103,12 @@ def _apply_float(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]
             raise _unsupported(op, precision)
 
 
+def extreme_of_numbers(b: Builder, op: Op, precision: Precision, x: str, y: str) -> str:
+    """A maximum or minimum, given that `y` is not NaN; NaN if `x` is."""
+    t = LLVM_TYPES[precision]
+    return b.select(b.test(f"fcmp {'olt' if op.name == 'max' else 'ogt'}", t, x, y), t, y, x)
+
+
 def _min_max(b: Builder, relation: str, t: str, x: str, y: str) -> str:
     """A maximum or minimum that propagates NaN; `y` is selected where `relation` holds for x and y."""
     if not x.startswith("%"):

@@ -13,7 +13,7 @@ from ocannl.ir.ops import ADD, MUL, NEG, Op
 from ocannl.ir.pair_dots import factors_of_dot
 from ocannl.ir.precision import Precision, bfloat16, int16, int64
 from ocannl.ir.walk import walk
-from ocannl_backend_llvm.arithmetic import apply, compare, power
+from ocannl_backend_llvm.arithmetic import apply, compare, extreme_of_numbers, power
 from ocannl_backend_llvm.builder import Builder
 from ocannl_backend_llvm.convert import convert, is_true, narrow, widen
 from ocannl_backend_llvm.formulas import emit_formula
@@ -134,6 +134,8 @@ class ScalarCode:
         match expr:
             case Apply(_, (_, Const(exponent, _))) if op.name == "pow" and exponent in UNROLLED_POWERS:
                 result = power(self.b, work, operands[0], int(exponent))
+            case Apply(_, (x, y)) if op.name in ("max", "min") and work.is_float and (is_number(x) or is_number(y)):
+                result = extreme_of_numbers(self.b, op, work, *(operands if is_number(y) else operands[::-1]))
             case _ if (formula := formula_of(op.name, work)) is not None:
                 result = self.formula(op, formula, operands)
             case _:
@@ -220,6 +222,18 @@ def _strip_negation(expr: Expr) -> tuple[bool, Expr]:
 
 def _is_truth(expr: Expr) -> bool:
     return isinstance(expr, Apply) and (expr.op.name in COMPARISONS or expr.op.name in LOGIC)
+
+
+def is_number(expr: Expr) -> bool:
+    """Whether the value is known not to be NaN."""
+    match expr:
+        case Const(value, _):
+            return value == value
+        case Apply(op, (Apply(relation, operands), x, y)) if op.name == "where":
+            is_compared = relation.name in COMPARISONS and relation.name != "ne" and x in operands
+            return (is_compared or is_number(x)) and is_number(y)
+        case _:
+            return False
 
 
 def is_cheap(expr: Expr) -> bool:
