@@ -247,12 +247,15 @@ class ScalarExpressions:
         exact = not precision.is_float and (precision.nbytes < self.dialect.int_bytes or is_signed(precision))
         return truth if exact and precision.nbytes <= self.dialect.int_bytes else self.cast(truth, precision)
 
+    def where(self, test: Expr, precision: Precision, on_true: ExprText, on_false: ExprText) -> ExprText:
+        return self.select(self.truth(test), precision, on_true, on_false)
+
     def _apply(self, expr: Apply) -> ExprText:
         op, args, precision = expr.op, expr.args, expr.precision
         if _is_truth(expr):
             return self._truth_as_number(self.truth(expr), precision)
         if op.name == "where":
-            return self.select(self.truth(args[0]), precision, self.value(args[1]), self.value(args[2]))
+            return self.where(args[0], precision, self.value(args[1]), self.value(args[2]))
         if op.name in ("id", "fst", "snd"):
             return self.value(args[-1 if op.name == "snd" else 0])
         work = precision.arithmetic

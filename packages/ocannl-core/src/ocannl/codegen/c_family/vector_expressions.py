@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from ocannl.codegen.c_family import builtins, formulas, vector_formulas, vectors
 from ocannl.codegen.c_family.dialect import Definition
-from ocannl.codegen.c_family.expressions import ScalarExpressions
+from ocannl.codegen.c_family.expressions import COMPARISONS, ScalarExpressions
 from ocannl.codegen.c_family.infix import ExprText, binary, call, unary
 from ocannl.codegen.formula_ir import Formula
 from ocannl.codegen.numbers import is_narrow
 from ocannl.codegen.uniformity import Varying
 from ocannl.ir.affine import Affine, Cond, Sym
-from ocannl.ir.loops import Expr, IndexValue, Ref, When
+from ocannl.ir.loops import Apply, Expr, IndexValue, Ref, When
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision, int32, int64
 
@@ -103,6 +103,15 @@ class VectorExpressions(ScalarExpressions):
             mask = vectors.mask(self.dialect, precision.nbytes, self.width)
             test = self._convert_vector(test, self.prelude.use(mask))
         return self.call(vectors.blend(self.dialect, precision, self.width), test, on_true, on_false)
+
+    def where(self, test: Expr, precision: Precision, on_true: ExprText, on_false: ExprText) -> ExprText:
+        """A selection; the mask of a comparison of values of the same size is not converted."""
+        match test:
+            case Apply(op, (x, y)) if op.name in COMPARISONS and x.precision.arithmetic.nbytes == precision.nbytes:
+                mask = super().compare(op.name, x.precision.arithmetic, self.widened(x), self.widened(y))
+                return self.call(vectors.blend(self.dialect, precision, self.width), mask, on_true, on_false)
+            case _:
+                return super().where(test, precision, on_true, on_false)
 
     # ------------------------------------------------------------------------------------------------------ expressions
 
