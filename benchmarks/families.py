@@ -2,11 +2,11 @@
 
     python benchmarks/families.py [FAMILY ...] [--threads N] [--backend llvm] [--quick] [--write PATH]
 
-The systems take turns in one process, bound to as many cores as there are threads, and the shortest of several rounds
-counts. A pause precedes each turn: threads of other systems spin for a while on the cores that are timed next. Ratios
-are those of the fastest peer to ocannl; above 1, ocannl is faster. Beside them stands the largest difference between
-the results of ocannl and of PyTorch, relative to the largest element. ONNX Runtime runs the models that PyTorch
-exports, of programs without gradients. With `--write`, results are written as JSON and as a table.
+The systems take turns in one process for each family, bound to as many cores as there are threads, and the shortest of
+several rounds counts. A pause precedes each turn: threads of other systems spin for a while on the cores that are timed
+next. Ratios are those of the fastest peer to ocannl; above 1, ocannl is faster. Beside them stands the largest
+difference between the results of ocannl and of PyTorch, relative to the largest element. ONNX Runtime runs the models
+that PyTorch exports, of programs without gradients. With `--write`, results are written as JSON and as a table.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
-from compare.families import Cell, line, table
+from compare.families import Cell, family_cells, line, table
 from compare.machine import described
 from operations import reuse_freed_memory
 from twins.families import FAMILIES, Function, Model
@@ -192,6 +193,28 @@ def measured(name: str, size: tuple[int, ...], threads: int, backend: str, round
     }  # fmt: skip
 
 
+def cells_of(families: Sequence[str], arguments: argparse.Namespace) -> Iterator[Cell]:
+    """Measures families, each of several in a process of its own: the memory of one would slow down the next."""
+    if len(families) > 1:
+        options = ["--backend", arguments.backend, *["--quick"] * arguments.quick]
+        with tempfile.TemporaryDirectory() as scratch:
+            for name in families:
+                yield from family_cells([name], arguments.threads, options, Path(scratch), partial(print, flush=True))
+        return
+    import torch
+
+    reuse_freed_memory()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])  # JAX starts a thread for each
+    torch.set_num_threads(arguments.threads)
+    for name in families:
+        sizes = FAMILIES[name].sizes
+        for size in sizes[:1] if arguments.quick else sizes:
+            rounds = QUICK_ROUNDS if arguments.quick else ROUNDS
+            cell = measured(name, size, arguments.threads, arguments.backend, rounds)
+            print(line(cell), flush=True)
+            yield cell
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(FAMILIES))
@@ -203,18 +226,7 @@ def main() -> None:
     unknown = set(arguments.families) - set(FAMILIES)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    reuse_freed_memory()
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])  # JAX starts a thread for each
-    import torch
-
-    torch.set_num_threads(arguments.threads)
-    rounds = QUICK_ROUNDS if arguments.quick else ROUNDS
-    cells = []
-    for name in arguments.families or FAMILIES:
-        sizes = FAMILIES[name].sizes
-        for size in sizes[:1] if arguments.quick else sizes:
-            cells.append(measured(name, size, arguments.threads, arguments.backend, rounds))
-            print(line(cells[-1]), flush=True)
+    cells = list(cells_of(arguments.families or list(FAMILIES), arguments))
     print(f"\n{table(cells)}")
     if arguments.write:
         results = {
