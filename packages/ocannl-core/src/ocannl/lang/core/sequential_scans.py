@@ -72,17 +72,19 @@ class RowLoops:
         return substitute(Seq(tuple(body)), self.values)
 
 
-def divide_into_rows(outer: tuple[Sym, ...], inner: tuple[Sym, ...]) -> list[RowLoops]:
-    """Divides all cells into rows of the cells of trailing axes, and of a part of the axis before them."""
+def divide_into_rows(outer: tuple[Sym, ...], inner: tuple[Sym, ...], max_row: int | None = None) -> list[RowLoops]:
+    """Divides all cells into rows of the cells of trailing axes, and of a part of the axis before them, which have at
+    most `max_row` cells."""
+    max_row = MAX_ROW if max_row is None else max_row
     axis, size = len(inner), 1
-    while axis and size * inner[axis - 1].extent <= MAX_ROW:
+    while axis and size * inner[axis - 1].extent <= max_row:
         axis -= 1
         size *= inner[axis].extent
     cells = inner[axis:]
     values = {sym: iteration(sym.name, sym.extent) for sym in (*outer, *inner[: max(0, axis - 1)])}
     if not axis:
         return [RowLoops(tuple(values.values()), cells, _affine(values))]
-    divided, length = inner[axis - 1], MAX_ROW // size
+    divided, length = inner[axis - 1], max_row // size
     count, tail = divmod(divided.extent, length)
     strip, rows = iteration(f"{divided.name}_row", count), []
     for loops, start, extent in (((strip,), Affine.of(strip) * length, length), ((), Affine.of(count * length), tail)):

@@ -25,6 +25,7 @@ from ocannl.lang.core.group_extremes import GroupExtremes
 from ocannl.lang.core.host_calls import HostResult, NodeUpdate, SlotHostCall
 from ocannl.lang.core.indirect_axes import SlotAxes, with_indirect_axes, with_used_loops
 from ocannl.lang.core.recurrences import Recurrence
+from ocannl.lang.core.selection_rounds import SelectionRounds
 from ocannl.lang.core.symbolic_terms import (
     AxisIndex,
     Hole,
@@ -88,7 +89,7 @@ class SlotRecurrence:
     recurrence: Recurrence
 
 
-SlotStatement = SlotAssign | SlotHostCall | SlotScan | SlotRecurrence | NodeUpdate | GroupExtremes
+SlotStatement = SlotAssign | SlotHostCall | SlotScan | SlotRecurrence | NodeUpdate | GroupExtremes | SelectionRounds
 
 
 class Slot(Term):

@@ -20,6 +20,7 @@ from ocannl.lang.core.block_scans import SlotScan
 from ocannl.lang.core.group_extremes import GroupExtremes
 from ocannl.lang.core.host_calls import NodeUpdate, SlotHostCall
 from ocannl.lang.core.operation import Slots, current_slots
+from ocannl.lang.core.selection_rounds import SelectionRounds
 from ocannl.lang.core.slots import NullSlot, Slot, SlotAssign, SlotRecurrence, SlotStatement
 from ocannl.lang.core.symbolic_terms import Hole, Term, Tree, tree_of
 from ocannl.lang.declare.conditions import Arguments
@@ -163,7 +164,7 @@ def _writes(statement: SlotStatement, target: Hole) -> bool:
             return statement.recurrence.target is target.node
         case SlotHostCall():
             return target.node in statement.outputs
-        case NodeUpdate() | GroupExtremes():
+        case NodeUpdate() | GroupExtremes() | SelectionRounds():
             return statement.target is target.node
 
 

@@ -1,8 +1,8 @@
 """Orders along one axis: sorting, and the largest or smallest cells.
 
 NaN is greater than all numbers, as in NumPy and PyTorch. Orders are computed by NumPy, in host calls: O(n log n) for an
-axis of n cells. The largest cells of a long axis are searched in groups, whose extremes the compiled code computes.
-Gradients are scattered to the cells that the results come from.
+axis of n cells. Compiled code selects the largest cells of a short axis, in rounds. Those of a long one are searched in
+groups, whose extremes the compiled code computes. Gradients are scattered to the cells that the results come from.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ocannl.lang.core.indirect_axes import labelled_axes
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operation import Operation, ResultType, Slots
 from ocannl.lang.core.operators import REGISTRY
+from ocannl.lang.core.selection_rounds import SelectionRounds, are_rounds_fast
 from ocannl.lang.core.symbolic_terms import Hole, Term
 from ocannl.lang.core.tensor import Tensor, apply
 from ocannl.lang.ops.along_axis import axis_spec, rename_axis, single_axis
@@ -95,7 +96,8 @@ def topk(x: object, k: int, spec: str | None = None, *, largest: bool = True, **
         values, ids = oc.topk(x, 3, "...|t,c => ...|c")  # of t
 
     Of equal cells, those of lower indices come first. NaN is greater than all numbers. A long axis of n cells takes
-    O(n + k log k) operations; a short one is sorted.
+    O(n + k log k) operations in a host call. A few cells of a short axis are selected by compiled code, one after
+    another.
 
     Shapes: those of `x`, except for the size `k` of the axis.
     Grad:   `g`, added to the selected cells; none to the indices.
@@ -107,19 +109,23 @@ def topk(x: object, k: int, spec: str | None = None, *, largest: bool = True, **
     if is_bool(k) or not isinstance(k, int | np.integer) or k < 0:
         raise DataError(f"oc.topk: the number of cells is a nonnegative integer, not {k!r}"[:200])
 
-    def select(s: Slots) -> Any:
+    def select(s: Slots) -> None:
         number = axis_number(axes, axis)
-        size, source = axes.x.dims[number], s.operands[0].tree
+        size, operand, target = axes.x.dims[number], s.operands[0], s.result()
         if size < k:
             raise ShapeError(f"`topk` of `{axes.x.label}`: k is {k}, but the axis has {size} cells")
-        group, operand = group_size(size, int(k)), s.operands[0]
-        if group is None or not isinstance(source, Hole) or 0 in axes.x.dims:
+        source = operand.tree.node if isinstance(operand.tree, Hole) and k and 0 not in axes.x.dims else None
+        group, before = group_size(size, int(k)), len(s.out)
+        if source is not None and group is not None:
+            extremes = group_extremes(source, number, group, MAX if largest else MIN)
+            s.out.append(extremes)
+            search = FirstOfGroups(number, int(k), largest, group)
+            target.write(None, True, host_call(search, operand, Term(Hole(extremes.target, 1)), name="topk"))
+        else:
             first = _along(axes, axis, lambda cells: stable_order(cells, largest)[..., :k])
-            return host_call(first, operand, name="topk")
-        extremes = group_extremes(source.node, number, group, MAX if largest else MIN)
-        s.out.append(extremes)
-        search = FirstOfGroups(number, int(k), largest, group)
-        return host_call(search, operand, Term(Hole(extremes.target, 1)), name="topk")
+            target.write(None, True, host_call(first, operand, name="topk"))
+        if source is not None and are_rounds_fast(source, number, int(k)):
+            s.out[before:] = [SelectionRounds(target.hole.node, source, number, largest, tuple(s.out[before:]))]
 
     ids = _ids_along(axes, axis, "topk", select, int(k))
     return take_cells(axes, axis, ids), ids
@@ -128,20 +134,18 @@ def topk(x: object, k: int, spec: str | None = None, *, largest: bool = True, **
 def cells_of_ranks(axes: ReducedAxes, axis: str, title: str, ranks: Callable[[int], list[int]], count: int) -> Tensor:
     """The tensor with `count` cells of the sorted axis in place of the axis, given their positions for each size."""
 
-    def select(s: Slots) -> Any:
+    def select(s: Slots) -> None:
         size = axes.x.dims[axis_number(axes, axis)]
-        return host_call(_along(axes, axis, OfRanks(tuple(ranks(size)))), s.operands[0], name=title)
+        s.result().write(
+            None, True, host_call(_along(axes, axis, OfRanks(tuple(ranks(size)))), s.operands[0], name=title)
+        )
 
     return take_cells(axes, axis, _ids_along(axes, axis, title, select, count))
 
 
-def _ids_along(axes: ReducedAxes, axis: str, title: str, call: Callable[[Slots], Any], count: int) -> Tensor:
-    """The int32 indices of `count` cells along one axis, which a host call computes."""
+def _ids_along(axes: ReducedAxes, axis: str, title: str, forward: Callable[[Slots], None], count: int) -> Tensor:
+    """The int32 indices of `count` cells along one axis, which `forward` computes."""
     operand, new = axes.logic.spec.operands[0], f"{axis}'"  # no user can write such a name
-
-    def forward(s: Slots) -> None:
-        s.result().write(None, True, call(s))
-
     logic, sizes = einsum(Spec((operand,), rename_axis(operand, axis, new))), {**axes.sizes, new: count}
     operation = Operation(title, logic, forward, None, result_type=ResultType(int32), sizes=sizes)
     return apply(operation, [axes.x], captures=axes.captures)
