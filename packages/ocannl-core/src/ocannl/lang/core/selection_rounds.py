@@ -77,9 +77,9 @@ class SelectionRounds:
 
     @property
     def keys_axis(self) -> int:
-        """The axis of the keys: if the cells along the last axis fill vectors, the last one, else the first."""
-        is_last = self.axis == len(self.source.dims) - 1
-        return self.axis if is_last and self.source.dims[self.axis] >= MIN_SIZE_OF_LANES else 0
+        """The axis of the keys: the last one if the lanes of vectors are cells along the axis, else the first."""
+        dims, axis = self.source.dims, self.axis
+        return len(dims) - 1 if prod(dims[axis + 1 :]) < MIN_ROW and dims[axis] >= MIN_SIZE_OF_LANES else 0
 
     def _rounds(self, origin: Origin) -> Comp:
         size = self.source.dims[self.axis]
