@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from ocannl.infer.spec import Spec
 from ocannl.ir.ops import ADD, MAX, MIN
 from ocannl.ir.precision import int32
 from ocannl.lang.core.context_vars import composite
-from ocannl.lang.core.group_extremes import group_extremes
-from ocannl.lang.core.host_calls import host_call
+from ocannl.lang.core.group_extremes import GroupExtremes, group_extremes
+from ocannl.lang.core.host_calls import SlotHostCall, host_call
 from ocannl.lang.core.indirect_axes import labelled_axes
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.operation import Operation, ResultType, Slots
@@ -119,13 +119,14 @@ def topk(x: object, k: int, spec: str | None = None, *, largest: bool = True, **
         if source is not None and group is not None:
             extremes = group_extremes(source, number, group, MAX if largest else MIN)
             s.out.append(extremes)
-            search = FirstOfGroups(number, int(k), largest, group)
-            target.write(None, True, host_call(search, operand, Term(Hole(extremes.target, 1)), name="topk"))
+            first = FirstOfGroups(number, int(k), largest, group)
+            target.write(None, True, host_call(first, operand, Term(Hole(extremes.target, 1)), name="topk"))
         else:
-            first = _along(axes, axis, lambda cells: stable_order(cells, largest)[..., :k])
-            target.write(None, True, host_call(first, operand, name="topk"))
+            order = _along(axes, axis, lambda cells: stable_order(cells, largest)[..., :k])
+            target.write(None, True, host_call(order, operand, name="topk"))
         if source is not None and are_rounds_fast(source, number, int(k)):
-            s.out[before:] = [SelectionRounds(target.hole.node, source, number, largest, tuple(s.out[before:]))]
+            search = cast("list[SlotHostCall | GroupExtremes]", s.out[before:])
+            s.out[before:] = [SelectionRounds(target.hole.node, source, number, largest, tuple(search))]
 
     ids = _ids_along(axes, axis, "topk", select, int(k))
     return take_cells(axes, axis, ids), ids
