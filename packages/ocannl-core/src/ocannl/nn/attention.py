@@ -51,21 +51,22 @@ def attention(
         oc.einsum("...|(h d) => ...|h, d", projected(t, name, count * size), h=count)
         for t, name, count in ((x, "q", heads), (source, "k", kv_heads), (source, "v", kv_heads))
     )
-    here = positions_of(x) if cache is None else cache.query_positions
-    there = here if memory is None else positions_of(memory)
+    query_positions = positions_of(x) if cache is None else cache.query_positions
+    key_positions = query_positions if memory is None else positions_of(memory)
     if rotary_base is not None:
-        q, k = (rotary(t, p, base=rotary_base, interleaved=interleaved) for t, p in ((q, here), (k, there)))
+        q = rotary(q, query_positions, base=rotary_base, interleaved=interleaved)
+        k = rotary(k, key_positions, base=rotary_base, interleaved=interleaved)
     if cache is not None and memory is not None:
         k, v = cache.of_memory(k, v)
     elif cache is not None:
         k, v, mask = cache.extended(k, v)
-        there = cache.key_positions
+        key_positions = cache.key_positions
     shown = [] if mask is None else [mask]
-    shown += [causal_mask(here, there)] if causal and (cache is None or memory is not None) else []
-    shown += [window_mask(here, there, width=window)] if window is not None else []
+    shown += [causal_mask(query_positions, key_positions)] if causal and (cache is None or memory is not None) else []
+    shown += [window_mask(query_positions, key_positions, width=window)] if window is not None else []
     together = shown[0] if shown else None
     for other in shown[1:]:
         together = together & other
-    bias_of_scores = alibi(heads, here, there) if use_alibi else None
+    bias_of_scores = alibi(heads, query_positions, key_positions) if use_alibi else None
     y = oc.scaled_dot_product_attention(q, k, v, together, bias=bias_of_scores, rate=rate)
     return projected(oc.einsum("...|h, d => ...|(h d)", y), "o", width)
