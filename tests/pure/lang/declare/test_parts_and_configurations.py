@@ -172,6 +172,69 @@ def test_configurations_have_typed_fields_with_conditions() -> None:
         d.configuration(where=[d.value("n") > 0])(type("Empty", (), {}))
 
 
+def test_configurations_inherit_fields_and_conditions() -> None:
+    @d.configuration(where=[d.value("rate") < 1])
+    class Strided(Window):
+        rate: float = d.field(0.5, doc="the share of zeros")
+
+        def __post_init__(self) -> None:
+            if self.size == 13:
+                raise ValueError("unlucky")
+
+    assert list(Strided.declaration.fields) == ["size", "stride", "names", "rate"] and Strided(3).stride == 3
+    for arguments, message in (((2, 0), "needs stride > 0"), ((2, 1, [], 1.0), "needs rate < 1")):
+        with pytest.raises(oc.CodeError, match=message):
+            Strided(*arguments)
+    with pytest.raises(ValueError, match="unlucky"):
+        Strided(13)
+
+
+def test_configurations_of_functions_are_checked() -> None:
+    @d.configuration
+    class Local:
+        size: int = d.field(2, doc="the cells")
+
+    twos = Local()
+
+    @oc.defop
+    def fn(x, *, local: Local = twos):
+        size = local.size
+        return (lambda v, v1: v.__setitem__("=:", v1 * size)), None
+
+    assert fn.__doc__ == "Settings: `local.size`: int, the cells."
+    with pytest.raises(oc.CodeError, match="^`fn`: local=3 is not Local$"):
+        fn(oc.tensor(A), local=3)
+
+
+def test_classes_that_are_no_configurations() -> None:
+    def unknown():
+        class Fn:
+            size: Nowhere  # type: ignore[name-defined]  # noqa: F821
+
+        return Fn
+
+    def mutable():
+        class Fn:
+            size: list[int] = [1]  # noqa: RUF012
+
+        return Fn
+
+    def unordered():
+        class Fn:
+            size: int = 1
+            stride: int
+
+        return Fn
+
+    for build, message in (
+        (unknown, "the types of the fields of `Fn` are unknown: name 'Nowhere' is not defined"),
+        (mutable, "`Fn` is no configuration: mutable default (.|\n)*declare.field"),
+        (unordered, "`Fn` is no configuration: non-default argument 'stride' follows default argument"),
+    ):
+        with pytest.raises(oc.CodeError, match=f"^{message}"):
+            d.configuration(build())
+
+
 def test_operations_take_configurations(oracle: Any) -> None:
     @oc.defop(shape="stride*o<+size => o", where=[(d.value("window.size") <= d.size("x", 0)).says("a smaller window")])
     def summed(x, *, window: Window = PAIRS, factor: float = 1.0):

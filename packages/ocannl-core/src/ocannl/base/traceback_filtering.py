@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
@@ -188,6 +188,12 @@ def user_line() -> str:
     """Returns the current line, as `file.py:12`, of the innermost frame outside the framework."""
     frame = _user_frame()
     return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def user_names() -> Mapping[str, Any]:
+    """The local names of the innermost frame outside the framework, for annotations that are text."""
+    frame = _user_frame()
+    return {} if frame is None else frame.f_locals
 
 
 def warn_user(message: Warning) -> None:

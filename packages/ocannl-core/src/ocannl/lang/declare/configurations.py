@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, dataclass_transform, get_type_hints, overload
 
 from ocannl.base.errors import CodeError
-from ocannl.base.traceback_filtering import public, public_class
+from ocannl.base.traceback_filtering import public, public_class, user_names
 from ocannl.lang.declare.conditions import Condition
 from ocannl.lang.declare.inputs import Count
 from ocannl.lang.declare.settings import Default, Setting, resolve_defaults
@@ -76,13 +76,29 @@ def configuration(cls: Any = None, /, *, where: Iterable[Condition] = ()) -> Any
         if not isinstance(cls, type):
             raise CodeError(f"declare.configuration decorates classes, not {cls!r}")
         doc = inspect.cleandoc(cls.__dict__.get("__doc__") or "")
-        cls.__post_init__ = _check_fields  # type: ignore[attr-defined]
-        frozen = dataclass(frozen=True)(cls)
+        cls.__post_init__ = _after_checks(cls.__dict__.get("__post_init__"))  # type: ignore[attr-defined]
+        try:
+            frozen = dataclass(frozen=True)(cls)
+        except (TypeError, ValueError) as cause:
+            fix = "write `name: type = declare.field(default)`"
+            raise CodeError(f"`{cls.__name__}` is no configuration: {cause}\n  fix  {fix}") from None
         frozen.__init__ = public(frozen.__init__)  # type: ignore[method-assign]
-        cls.declaration = _declaration(frozen, tuple(where), doc)  # type: ignore[attr-defined]
+        inherited = [c for base in cls.__bases__ if (of_base := configuration_of(base)) for c in of_base.where]
+        cls.declaration = _declaration(frozen, (*inherited, *where), doc)  # type: ignore[attr-defined]
         return frozen
 
     return declare if cls is None else declare(cls)
+
+
+def _after_checks(post_init: Callable[[Any], None] | None) -> Callable[[Any], None]:
+    """The `__post_init__` of a configuration: checks the fields, then calls that of the class, if it has one."""
+
+    def check(self: Any) -> None:
+        _check_fields(self)
+        if post_init is not None:
+            post_init(self)
+
+    return check
 
 
 def _check_fields(self: Any) -> None:
@@ -96,7 +112,10 @@ def _check_fields(self: Any) -> None:
 
 
 def _declaration(cls: type[Any], where: tuple[Condition, ...], doc: str) -> Configuration:
-    kinds = get_type_hints(cls)
+    try:
+        kinds = get_type_hints(cls, localns=dict(user_names()))
+    except NameError as cause:
+        raise CodeError(f"the types of the fields of `{cls.__name__}` are unknown: {cause}") from None
     fields = {
         f.name: Setting(kinds[f.name], _default(f), f.metadata.get("doc", ""), f.metadata.get("count"))
         for f in dataclasses.fields(cls)

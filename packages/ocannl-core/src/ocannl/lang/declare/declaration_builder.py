@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ocannl.base.errors import CodeError
+from ocannl.base.traceback_filtering import user_names
 from ocannl.ir.precision import precision
 from ocannl.lang.declare.conditions import Condition
 from ocannl.lang.declare.declaration import POSITIONAL, Declaration
@@ -135,14 +136,14 @@ def _check_required(declared: Declaration) -> None:
 
 
 def _resolved_signature(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function, with string annotations evaluated in the globals of the function where possible."""
+    """The signature of a function, with string annotations evaluated where it is declared, if possible."""
     signature = inspect.signature(function)
-    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    scope, names = getattr(inspect.unwrap(function), "__globals__", {}), user_names()
 
     def evaluate(annotation: Any) -> Any:
         try:
-            return eval(annotation, scope) if isinstance(annotation, str) else annotation
-        except Exception:  # a local name, or one imported for type checkers only
+            return eval(annotation, scope, names) if isinstance(annotation, str) else annotation
+        except Exception:  # a name imported for type checkers only
             return annotation
 
     parameters = [p.replace(annotation=evaluate(p.annotation)) for p in signature.parameters.values()]

@@ -165,11 +165,14 @@ def each(name: str) -> Quantity:
     return replace(quantity, text=f"each of {name}", evaluate=evaluate, tree=("each", ("value", name)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Items:
     """The items of a list, computed with one by one."""
 
     items: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        return repr(list(self.items))
 
 
 def _sizes(arguments: Arguments, name: str, measure: Callable[[tuple[int, ...]], int]) -> int | None:
