@@ -281,3 +281,22 @@ def test_graphs_are_made_of_tensors() -> None:
     for call in (lambda: oc.Graph(3), lambda: oc.Graph((3,)), lambda: oc.Graph(), lambda: oc.GraphNode(1, 2, 3)):
         with pytest.raises(oc.ArgumentError):
             call()
+
+
+def test_results_of_one_operation_are_neighbors() -> None:
+    @oc.defop(outputs=("double", "square"))
+    def twice(x):
+        def forward(double, square, v1):
+            double["=:"] = 2.0 * v1
+            square["=:"] = double * v1
+
+        return forward, None
+
+    x = oc.placeholder("x", output=[2])
+    graph = oc.graph(*twice(x))
+    assert [(node.name, node.operation) for node in graph.values()] == [
+        ("x", "input"), ("twice", "twice"), ("twice.square", "twice"),
+    ]  # fmt: skip
+    assert [node.name for node in graph["twice.square"].operands] == ["x", "twice"]
+    edited = graph.feed({"x": oc.tensor([1.0, 3.0])})
+    assert [t.numpy().tolist() for t in edited.outputs] == [[2.0, 6.0], [2.0, 18.0]]

@@ -31,11 +31,21 @@ def readers_of(tensors: Iterable[Tensor]) -> Mapping[Tensor, list[Tensor]]:
 
 def is_hidden(t: Tensor, readers: Sequence[Tensor]) -> bool:
     """Whether a tensor is no node: a number, a read of a state, a loop (its results are nodes), the key or the counter
-    of a random stream, or an intermediate result of a composite function."""
+    of a random stream, an intermediate result of a composite function, or a copy of one result for the next."""
     if t.literal is not None or isinstance(t, RegionTensor | StateRead) or is_random_source(t):
+        return True
+    if readers and all(_reads_result(reader, t) for reader in readers):
         return True
     call = call_of(t)
     return call is not None and bool(readers) and all(call_of(reader) is call for reader in readers)
+
+
+def _reads_result(reader: Tensor, t: Tensor) -> bool:
+    """Whether `t` is an earlier result of the operation that the reader is a result of."""
+    application = reader.application
+    if application is None or application.operation.inputs is None:
+        return False
+    return t in application.operands[application.operation.inputs :]
 
 
 def sources_of(t: Tensor, visible: Container[Tensor]) -> tuple[Tensor, ...]:
