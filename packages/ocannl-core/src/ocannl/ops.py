@@ -14,10 +14,14 @@ from ocannl.base.traceback_filtering import public as _public
 from ocannl.lang.declare import installed_operations as _packages
 
 
-@_public
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> _Any:  # undecorated, so that type checkers find it
     if name.startswith("__"):
         raise AttributeError(f"module 'ocannl.ops' has no attribute {name!r}")
+    return _load(name)
+
+
+@_public
+def _load(name: str) -> _Any:
     installed = _packages.entry_points_by_name()
     if name not in installed:
         close = _difflib.get_close_matches(name, installed, 1)
