@@ -17,6 +17,7 @@ from ocannl.ir.accesses import alias_class
 from ocannl.ir.loops import For, Let, Load, MemorySpace, Ref, Stmt, Store, Update
 from ocannl.ir.name_mangling import identifier
 from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, MANGLED_TYPES, Builder, Module
+from ocannl_backend_llvm.interleaved_stores import split_at_runs
 from ocannl_backend_llvm.scalar import ScalarCode
 from ocannl_backend_llvm.types import LLVM_TYPES
 from ocannl_backend_llvm.vector import VectorBuilder, VectorCode
@@ -42,8 +43,11 @@ class TileEmitter:
             self.rows.append(_TileRow(row_scalar, lane_loop))
         self.access = TransposedAccess(row_loop.sym, lane_loop.sym)
         self.builder = self.rows[0].builder
-        for stmt in lane_loop.body:
-            self.statement(stmt)
+        for part in split_at_runs(lane_loop.body, lane_loop.sym):
+            if isinstance(part, tuple):
+                self.store_interleaved(part)
+            else:
+                self.statement(part)
 
     def statement(self, stmt: Stmt) -> None:
         if isinstance(stmt, Store) and isinstance(stmt.value, Load) and self.try_transposed_copy(stmt, stmt.value.ref):
@@ -63,6 +67,15 @@ class TileEmitter:
                 row.statement(stmt)
         if isinstance(stmt, Store) and rows:
             self.scatter(stmt.ref, rows)
+
+    def store_interleaved(self, run: Sequence[Store]) -> None:
+        """Executes stores that fill one interval in all lanes, see `interleaved_stores`."""
+        reads = dict.fromkeys(ref for stmt in run for ref in self.access.hoistable_reads(stmt.value))
+        arrays = {ref: self.gather(ref) for ref in reads}
+        for n, row in enumerate(self.rows):
+            self.scalar.indices.bind(self.sym, self.first + n)
+            row.loaded = {ref: (array, n) for ref, array in arrays.items()}
+            row.store_interleaved(run)
 
     def try_transposed_copy(self, stmt: Store, source: Ref) -> bool:
         """Emits a copy between a transposed and a contiguous access as one call, if its target and `source` are such.

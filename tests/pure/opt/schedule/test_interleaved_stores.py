@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 
 from ocannl.ir.affine import Affine, Cond, Sym
-from ocannl.ir.assign import Assign, Call, Piece, Read
+from ocannl.ir.assign import Assign, Call, Index, Number, Piece, Read
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Apply, Let, Load, Proc, Ref, Store, When
 from ocannl.ir.name_mangling import Namer
-from ocannl.ir.ops import MUL
+from ocannl.ir.ops import BY_NAME, MUL, WHERE
 from ocannl.ir.precision import Precision, float32, float64
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
 from ocannl.opt.analysis.nests import bound_names, nest_of, with_leaf
 from ocannl.opt.schedule.schedule import schedulable_group, schedule
+from ocannl.opt.simplify.simplify import simplify
 
 
 def rotated(rows: int, size: int, factor: bool, kind: Precision = float32) -> Proc:
@@ -58,3 +59,24 @@ def test_loops_over_components(rows: int, size: int, factor: bool, is_unrolled: 
         scheduled = schedule(proc, Capabilities(vector_bytes=vector_bytes, vector_registers=16))
         verify(scheduled, "optimized")
         np.testing.assert_array_equal(interpret(scheduled, {node: x, result: np.zeros_like(x)})[result], wanted)
+
+
+@pytest.mark.parametrize(("count", "is_unrolled"), [(2, True), (3, True), (16, True), (17, False)])
+def test_loops_over_cases(count: int, is_unrolled: bool) -> None:
+    """Each iteration of the outer loop stores a formula of its own."""
+    x = TNode("x", Role.PLACEHOLDER, lambda: (20,), lambda: float32)
+    y = TNode("y", Role.PLACEHOLDER, lambda: (count, 20), lambda: float32)
+    case, i = Sym("case", 0, count - 1), Sym("i", 0, 19)
+    value = Call(MUL, (Read(x, (Affine.of(i),)), Number(float(count))))
+    for n in reversed(range(count - 1)):
+        is_case = Call(BY_NAME["eq"], (Index(Affine.of(case)), Number(n)))
+        value = Call(WHERE, (is_case, Call(MUL, (Read(x, (Affine.of(i),)), Number(n + 1.0))), value))
+    proc = simplify(lower(Assign(y, None, False, (Piece((case, i), (Affine.of(case), Affine.of(i)), value),)), "step"))
+    group = schedulable_group(proc.body[0], Namer(bound_names(proc)))
+    assert group is not None
+    assert len(group.writes) == (count if is_unrolled else 1)
+    array = np.random.default_rng(0).uniform(-1, 1, 20).astype("float32")
+    scheduled = schedule(proc, Capabilities(vector_bytes=64, vector_registers=32))
+    verify(scheduled, "optimized")
+    result = interpret(scheduled, {x: array, y: np.zeros((count, 20), "float32")})[y]
+    np.testing.assert_array_equal(result, np.arange(1, count + 1, dtype="float32")[:, None] * array)

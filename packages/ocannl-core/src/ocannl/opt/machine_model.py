@@ -97,6 +97,7 @@ SIMPLE_TILE_ROWS, SIMPLE_TILE_VECTORS = 4, 2  # tiles that are used after a defe
 SCALAR_PARTIAL_SUMS = 4  # interleaved scalar accumulators; covers the latency of an addition
 MAX_LATENCY_BOUND_LOADS = 4  # loads per term; with more loads the latency of the addition is hidden
 MAX_INTERLEAVED_STORES = 4  # iterations of a map's contiguous loop that is unrolled
+MAX_CASES = 16  # iterations of a loop that is unrolled since each stores a formula of its own
 MAX_UNROLLED_EPILOGUE_OPS = 200  # additions up to which the epilogue of a tile is fully unrolled
 
 # --- packing, blocking, loop order (`schedule.plan`) -----------------------------------------------------------------

@@ -12,6 +12,7 @@ from ocannl.ir.loops import AccessMode, Body, Buf, Expr, For, Load, Local, Memor
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.stack_size import MAX_ROW_BYTES
 from ocannl.opt import machine_model as machine
+from ocannl.opt.analysis.case_loops import case_loop
 from ocannl.opt.analysis.dependences import AccessIndex
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of, is_matmul_like, local_buffer
 from ocannl.opt.analysis.nests import bound_names, is_parallel_loop, loads, wrap_in_loops
@@ -66,6 +67,8 @@ class _OuterLoopFusion:
         self.unfused_cache: dict[FusedNest, float] = {}  # cycles before fusion
         for position, stmt in enumerate(proc.body):
             group = group_of(stmt, self.names)
+            if group is not None and case_loop(group) is not None:
+                continue  # its cost is that of its formulas after the loop is unrolled, which the cost model cannot see
             if group is not None and all(map(is_full, group.loops)):
                 self.nests[position] = FusedNest(group.loops, (replace(group, loops=()),))
 

@@ -1,4 +1,4 @@
-"""Interleaved stores: a short innermost loop of a map, such as that over the components of vectors, is unrolled."""
+"""Interleaved stores: a short loop of a map, such as that over the components of vectors, is unrolled."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ocannl.ir.loops import Expr, Let, Load, Ref, Var, When
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.walk import Node, children, walk
 from ocannl.opt import machine_model as machine
+from ocannl.opt.analysis.case_loops import case_loop
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.substitution import map_expr
 from ocannl.opt.simplify.simplify import simplify_expr
@@ -26,9 +27,11 @@ def unroll_interleaved_stores(group: FusionGroup, names: Namer) -> FusionGroup:
             y[i, j] = where(j = 0, x[i, 1], x[i, 0] * x[i, 1])  ==>     y[i, 0] = x_2
                                                                         y[i, 1] = x[i, 0] * x_2
 
-    Lanes are then cells of the next loop, every condition is decided, and a strided vector is loaded once.
+    Lanes are then cells of the next loop, every condition is decided, and a strided vector is loaded once. A case loop,
+    see `case_loops`, is unrolled wherever its cells are.
     """
-    sym = _interleaved_loop(group)
+    case = case_loop(group)
+    sym = _interleaved_loop(group) if case is None else case
     if sym is None:
         return group
     inner = replace(group, loops=tuple([loop for loop in group.loops if loop.sym is not sym]))
@@ -47,7 +50,7 @@ def unroll_interleaved_stores(group: FusionGroup, names: Namer) -> FusionGroup:
         return shared.get(node.ref, node) if isinstance(node, Load) else node
 
     unrolled = [replace(stmt, value=map_expr(stmt.value, leaf)) for stmt in stmts]
-    return replace(inner, epilogue=(*lets, *unrolled)) if shared else group
+    return replace(inner, epilogue=(*lets, *unrolled)) if shared or case is not None else group
 
 
 def _unconditional_loads(value: Node) -> Iterator[Ref]:
@@ -67,3 +70,4 @@ def _interleaved_loop(group: FusionGroup) -> Sym | None:
         return None
     conditions = [node.cond for value in group.values for node in walk(value) if isinstance(node, When)]
     return sym if any(sym in cond.syms for cond in conditions) else None
+

@@ -1,0 +1,24 @@
+"""Case loops: short loops of which each iteration stores a formula of its own, such as the outputs of a butterfly."""
+
+from __future__ import annotations
+
+from ocannl.ir.affine import Sym
+from ocannl.ir.loops import Let, When
+from ocannl.ir.walk import walk
+from ocannl.opt import machine_model as machine
+from ocannl.opt.analysis.fusion_group import FusionGroup
+
+
+def case_loop(group: FusionGroup) -> Sym | None:
+    """Returns the loop of a map whose symbol is compared with each of its values but one, and with nothing else."""
+    if group.reductions or not group.cond.is_true or len(group.syms) < 2:
+        return None
+    if any(isinstance(stmt, Let) for stmt in group.epilogue):
+        return None
+    conditions = {node.cond for value in group.values for node in walk(value) if isinstance(node, When)}
+    syms = {sym for cond in conditions for sym in cond.syms}
+    if len(syms) != 1 or any(cond.ge0 for cond in conditions):
+        return None
+    (sym,) = syms
+    is_short = sym.extent <= machine.MAX_CASES and len(conditions) == sym.extent - 1
+    return sym if is_short and any(sym is loop for loop in group.syms) else None
