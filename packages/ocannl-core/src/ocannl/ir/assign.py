@@ -127,9 +127,10 @@ class Seq:
 class ParallelForm(Seq):
     """Assignments that are parallel over all cells, with an equivalent `sequential` form of less work for CPUs. The
     results of both are the same up to rounding. Tangents (`jvp`) and slices of code (gradient buckets) have only the
-    parallel form."""
+    parallel form. `parallel_inputs` are computed for the parallel form only."""
 
     sequential: Comp = field(kw_only=True)
+    parallel_inputs: tuple[TNode, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def substitute(code: Comp, values: Values) -> Comp:
     match code:
         case ParallelForm(items, sequential=sequential):
             parallel = tuple([substitute(item, values) for item in items])
-            return ParallelForm(parallel, sequential=substitute(sequential, values))
+            return replace(code, items=parallel, sequential=substitute(sequential, values))
         case Seq(items):
             return Seq(tuple([substitute(item, values) for item in items]))
         case LabeledBlock(text, body):

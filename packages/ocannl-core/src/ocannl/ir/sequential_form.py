@@ -2,19 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
 from dataclasses import replace
 
-from ocannl.ir.assign import Comp, Conditional, LabeledBlock, Loop, ParallelForm, Seq
+from ocannl.ir.assign import (
+    Assign,
+    Comp,
+    Conditional,
+    LabeledBlock,
+    Loop,
+    ParallelForm,
+    Seq,
+    reads,
+    statements,
+)
+from ocannl.ir.host_call import HostCall
+from ocannl.ir.tnode import TNode
 
 
-def sequential_form(code: Comp) -> Comp:
-    """Replaces each `ParallelForm` by its sequential form."""
+def sequential_form(code: Comp, kept: Container[TNode] = ()) -> Comp:
+    """Replaces each `ParallelForm` by its sequential form. Assignments to nodes that only parallel forms read are left
+    out, unless the node is kept."""
+    unread: dict[TNode, None] = {}
+    result = _replaced(code, unread)
+    if not unread:
+        return result
+    dropped = {node for node in unread if node not in kept} - set(_read_nodes(result))
+    return _without_assignments(result, dropped) if dropped else result
+
+
+def _replaced(code: Comp, unread: dict[TNode, None]) -> Comp:
     match code:
-        case ParallelForm(sequential=sequential):
+        case ParallelForm(sequential=sequential, parallel_inputs=inputs):
+            unread.update(dict.fromkeys(inputs))
             return sequential
         case Seq(items):
-            return Seq(tuple([sequential_form(item) for item in items]))
+            return Seq(tuple([_replaced(item, unread) for item in items]))
         case LabeledBlock(_, body) | Loop(_, body) | Conditional(_, body):
-            return replace(code, body=sequential_form(body))
+            return replace(code, body=_replaced(body, unread))
+        case _:
+            return code
+
+
+def _read_nodes(code: Comp) -> Iterator[TNode]:
+    for statement in statements(code):
+        match statement:
+            case HostCall():
+                yield from statement.read
+            case Conditional(condition):
+                yield from (read.node for read in reads(condition))
+            case Assign(pieces=pieces):
+                yield from (read.node for piece in pieces for read in piece.reads)
+
+
+def _without_assignments(code: Comp, dropped: set[TNode]) -> Comp:
+    """Returns the code without assignments to some nodes."""
+    match code:
+        case Assign(lhs) if lhs in dropped:
+            return Seq()
+        case Seq(items):
+            return Seq(tuple([_without_assignments(item, dropped) for item in items]))
+        case LabeledBlock(_, body) | Loop(_, body) | Conditional(_, body):
+            return replace(code, body=_without_assignments(body, dropped))
         case _:
             return code

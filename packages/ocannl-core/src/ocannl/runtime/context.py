@@ -159,7 +159,7 @@ class Context:
 
     def _routines(self, jobs: list[Job], seed: int | None = None) -> list[Routine]:
         if self.backend.capabilities.wants_schedule:
-            jobs = [replace(job, code=sequential_form(job.code)) for job in jobs]
+            jobs = [replace(job, code=sequential_form(job.code, job.keep_reasons)) for job in jobs]
         if CHECK_NUMBERS.get():
             jobs = [replace(job, keep_reasons={**nodes_to_keep(job.code), **job.keep_reasons}) for job in jobs]
         seconds = AUTOTUNE.get()
