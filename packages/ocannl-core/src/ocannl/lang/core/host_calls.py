@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ocannl.base.errors import CodeError
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Assign, Index, Number, Origin, Piece, Read, Value
+from ocannl.ir.assign import Assign, Index, Number, Origin, ParallelForm, Piece, Read, Value
 from ocannl.ir.host_call import HostCall
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import float64
@@ -35,10 +35,18 @@ from ocannl.lang.core.symbolic_terms import (
 )
 
 
+class CompiledForm(Protocol):
+    """Equivalent code of a host call, for sizes for which it is faster."""
+
+    def parallel_form(self, call: HostCall, origin: Origin) -> ParallelForm | None:
+        """Returns the call with a sequential form; None if the call is faster."""
+        ...
+
+
 class SlotHostCall:
     """A host call in the assignments of a rule. Its outputs are complete when the rule has ended."""
 
-    __slots__ = ("function", "inputs", "name", "outputs", "terms")
+    __slots__ = ("compiled", "function", "inputs", "name", "outputs", "terms")
 
     def __init__(self, function: Callable[..., Any], name: str, terms: tuple[object, ...], count: int) -> None:
         self.function = function
@@ -46,6 +54,7 @@ class SlotHostCall:
         self.terms = terms
         self.inputs: tuple[TNode | float, ...] | None = None
         self.outputs: list[TNode | None] = [None] * count
+        self.compiled: CompiledForm | None = None
 
     def append_to(self, out: list[Any]) -> None:
         """Appends the call to the assignments, unless it is there."""
@@ -70,8 +79,10 @@ class SlotHostCall:
         out.append(NodeUpdate(local, tree, None, True))
         return local
 
-    def elaborate(self, origin: Origin) -> HostCall:
-        return HostCall(self.name, self.function, self.inputs or (), tuple(self.outputs), origin.label, origin.where)
+    def elaborate(self, origin: Origin) -> HostCall | ParallelForm:
+        outputs = tuple(self.outputs)
+        call = HostCall(self.name, self.function, self.inputs or (), outputs, origin.label, origin.where)
+        return (self.compiled and self.compiled.parallel_form(call, origin)) or call
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ocannl.lang.fft.blocked_transforms import (
     library,
     real_transform,
 )
+from ocannl.lang.fft.row_transforms import Frames, RowTransforms, TransformKind
 from ocannl.lang.fft.transform_axes import PAIR, TransformAxes, complex_array, pair_array, transform_axes
 from ocannl.lang.linalg.arrays import Array, in_lapack_type
 
@@ -42,7 +44,8 @@ def _define_complex(name: str, number: int, function: str, adjoint: str, doc: st
             return _on_pairs(axes, adjoint, g, ADJOINT_NORM[norm])
 
         sizes = {PAIR.name: 2, **({axes.pair: 2} if axes.pair else {})}
-        return _apply(name, axes, axes.result(is_complex=True), sizes, forward, backward, label)
+        rows = _TransformedRows(axes, TransformKind.FFT, function == "ifftn", norm)
+        return _apply(name, axes, axes.result(is_complex=True), sizes, forward, backward, label, rows)
 
     return _documented(
         transform, name, number, doc, "`..b..|..i..->..o..,n,2 => ..b..|..i..->..o..,n,2`", ",p => ...|c,p"
@@ -51,30 +54,42 @@ def _define_complex(name: str, number: int, function: str, adjoint: str, doc: st
 
 def _define_real(name: str, number: int, doc: str) -> Callable[..., Tensor]:
     def transform(x: object, spec: str | None = None, *, norm: Norm = "backward", label: str | None = None) -> Tensor:
-        _check_norm(name, norm)
-        axes = transform_axes(x, spec, name, number, is_complex=False)
-        n, frequency = axes.size(axes.names[-1]), f"{axes.names[-1]}'"
-
-        def forward(x: Array) -> Result:
-            if _ends_in_memory_order(axes, x.ndim, x):
-                return real_transform(x, axes.transformed, norm)
-            return pair_array(library().rfftn(x, axes=axes.transformed, norm=norm), axes.pair_position)
-
-        def backward(g: Array) -> Result:
-            if _ends_in_memory_order(axes, g.ndim - 1, g):
-                factors = _multiplicities(n, 0.5)
-                return inverse_real_transform(g, axes.transformed, n, ADJOINT_NORM[norm], factors)
-            *leading, last = axes.transformed
-            spectrum = complex_array(g, axes.pair_position) * _along(last, g.ndim - 1, _multiplicities(n, 0.5))
-            spectrum = library().ifftn(spectrum, axes=leading, norm=ADJOINT_NORM[norm])
-            return np.asarray(library().irfft(spectrum, n, last, ADJOINT_NORM[norm]))
-
-        sizes = {PAIR.name: 2, frequency: n // 2 + 1}
-        return _apply(name, axes, axes.result(is_complex=True, last=frequency), sizes, forward, backward, label)
+        return _transform_real(name, number, x, spec, norm, label)
 
     return _documented(
         transform, name, number, doc, "`..b..|..i..->..o..,n => ..b..|..i..->..o..,n//2+1,2`", " => ...|c"
     )
+
+
+def transform_frames(frames: Tensor, spec: str, source: Frames | None) -> Tensor:
+    """The transform of the frames of a signal. If it is compiled, it reads the signal itself."""
+    return _transform_real("rfft", 1, frames, spec, "backward", None, source)
+
+
+def _transform_real(
+    name: str, number: int, x: object, spec: str | None, norm: Norm, label: str | None, frames: Frames | None = None
+) -> Tensor:
+    _check_norm(name, norm)
+    axes = transform_axes(x, spec, name, number, is_complex=False)
+    n, frequency = axes.size(axes.names[-1]), f"{axes.names[-1]}'"
+
+    def forward(x: Array) -> Result:
+        if _ends_in_memory_order(axes, x.ndim, x):
+            return real_transform(x, axes.transformed, norm)
+        return pair_array(library().rfftn(x, axes=axes.transformed, norm=norm), axes.pair_position)
+
+    def backward(g: Array) -> Result:
+        if _ends_in_memory_order(axes, g.ndim - 1, g):
+            factors = _multiplicities(n, 0.5)
+            return inverse_real_transform(g, axes.transformed, n, ADJOINT_NORM[norm], factors)
+        *leading, last = axes.transformed
+        spectrum = complex_array(g, axes.pair_position) * _along(last, g.ndim - 1, _multiplicities(n, 0.5))
+        spectrum = library().ifftn(spectrum, axes=leading, norm=ADJOINT_NORM[norm])
+        return np.asarray(library().irfft(spectrum, n, last, ADJOINT_NORM[norm]))
+
+    sizes = {PAIR.name: 2, frequency: n // 2 + 1}
+    rows = _TransformedRows(axes, TransformKind.RFFT, False, norm, frames=frames)
+    return _apply(name, axes, axes.result(is_complex=True, last=frequency), sizes, forward, backward, label, rows)
 
 
 def _define_inverse_real(name: str, number: int, doc: str) -> Callable[..., Tensor]:
@@ -110,7 +125,8 @@ def _define_inverse_real(name: str, number: int, doc: str) -> Callable[..., Tens
             return pair_array(spectrum, axes.pair_position)
 
         sizes = {time: size, **({axes.pair: 2} if axes.pair else {})}
-        return _apply(name, axes, axes.result(is_complex=False, last=time), sizes, forward, backward, label)
+        rows = _TransformedRows(axes, TransformKind.IRFFT, True, norm, size)
+        return _apply(name, axes, axes.result(is_complex=False, last=time), sizes, forward, backward, label, rows)
 
     return _documented(
         transform, name, number, doc, "`..b..|..i..->..o..,n//2+1,2 => ..b..|..i..->..o..,n`", ",p => ...|c,p"
@@ -125,11 +141,14 @@ def _apply(
     forward: Callable[[Array], Result],
     backward: Callable[[Array], Result],
     label: str | None,
+    rows: _TransformedRows,
 ) -> Tensor:
     spec = Spec((axes.shape,), result)
 
     def compute(s: Slots) -> None:
-        s.result()[...] = host_call(in_lapack_type(forward), s.operands[0], name=name)
+        result = host_call(in_lapack_type(forward), s.operands[0], name=name)
+        result.call.compiled = rows.transforms()
+        s.result()[...] = result
 
     def differentiate(s: Slots) -> None:
         gradient = host_call(in_lapack_type(backward), s.gradient(), name=f"{name} gradient")
@@ -139,6 +158,28 @@ def _apply(
     result_type = ResultType(domain=Domain.FLOAT)
     operation = Operation(name, einsum(spec), compute, differentiate, result_type=result_type, sizes=used)
     return apply(operation, [axes.x], label=label)
+
+
+@dataclass(frozen=True, slots=True)
+class _TransformedRows:
+    """The transform of one axis, as one of rows if it is the last one; `size` is its length in the result, if that is
+    not the length in the operand."""
+
+    axes: TransformAxes
+    kind: TransformKind
+    is_inverse: bool
+    norm: Norm
+    size: int | None = None
+    frames: Frames | None = None
+
+    def transforms(self) -> RowTransforms | None:
+        axes, count = self.axes, len(self.axes.x.dims) - (self.kind is not TransformKind.RFFT)
+        if axes.pair_position != count or axes.transformed != (count - 1,):
+            return None
+        length = axes.size(axes.names[-1]) if self.size is None else self.size
+        unscaled = "forward" if self.is_inverse else "backward"
+        scale = 1.0 if self.norm == unscaled else length**-0.5 if self.norm == "ortho" else 1 / length
+        return RowTransforms(self.kind, self.is_inverse, length, scale, self.frames)
 
 
 def _ends_in_memory_order(axes: TransformAxes, count: int, array: Array) -> bool:
