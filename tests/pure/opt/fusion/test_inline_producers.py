@@ -118,6 +118,19 @@ def test_a_reader_that_mentions_it_twice_needs_somebody_who_shares() -> None:
     assert len(left(code[0], reversed_copy, shares=True)) == 2
 
 
+@pytest.mark.parametrize(
+    ("size", "shifts", "moves"),
+    [(3, (-2, 1), True), (3, (-1, 2), True), (3, (-1, 1), False), (5, (-1, 1), False), (40, (-39, 1), False)],
+)
+def test_guards_along_short_loops_select_one_of_several_uses(size: int, shifts: tuple[int, int], moves: bool) -> None:
+    """The axis of a roll; guards that hold in the same iterations, and those along lanes of vectors, select none."""
+    t, x, y = (node(label, 100, size) for label in "txy")
+    i, j = loops(100, size)
+    rolled = op("add", *(Read(t, at(i, Affine.of(j) + shift), 0.0) for shift in shifts))
+    code = put(t, (i, j), op("tanh", Read(x, at(i, j)))), put(y, (i, j), rolled)
+    assert (len(left(*code)) == 1) is moves
+
+
 def test_nothing_is_computed_more_often_than_it_has_cells() -> None:
     i, j = loops(3, 5)
     first = put(T, (I,), op("add", x_i, w_i))

@@ -15,6 +15,7 @@ from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.expression_cost import cost
+from ocannl.opt.analysis.guarded_reads import guarded_reads, iterations_of_guard
 from ocannl.opt.analysis.indirect_nests import indirect_nest_of
 from ocannl.opt.analysis.nests import (
     AccessTable,
@@ -46,9 +47,10 @@ def inline_producers(proc: Proc, has_cse: bool) -> Proc:
 
     A value is inlined into all readers or into none; if all cells are overwritten later, into those before that write.
     No value is computed more often than its temporary has cells, unless it is free (a constant, an index, an unguarded
-    copy). Several readers recompute only cheap values, a single reader any. Reductions are never inlined, nor are casts
-    of their results to a narrower type: the producer rounds, and only the narrow array is stored. For the same reason,
-    a value is not inlined into a cast to a wider type that reductions read more often than it has cells.
+    copy). Several readers recompute only cheap values, a single reader any, if it uses the value once in an iteration,
+    or guards along short loops select one of several uses. Reductions are never inlined, nor are casts of their results
+    to a narrower type: the producer rounds, and only the narrow array is stored. For the same reason, a value is not
+    inlined into a cast to a wider type that reductions read more often than it has cells.
     Loops of readers are split where several loops of the producer run over an axis; see `split_loops`. Gathers are
     readers as well: they compute the values of the cells that they read.
     With `has_cse`, `eliminate_common_subexpressions` runs later, so that equal uses within one reader count once.
@@ -219,7 +221,21 @@ def _is_profitable(nest: PerfectNest, readers: Mapping[int, PerfectNest], region
         if reader.iterations * cycles > prod(buf.shape):
             return False
     uses = [(n, ref.indices) for n, reader in readers.items() for ref in loads(reader.leaf.value) if ref.buf is buf]
-    return len(set(uses) if region.has_cse else uses) == 1 or is_cheap
+    return is_cheap or len(set(uses) if region.has_cse else uses) == 1 or _are_uses_exclusive(nest, readers)
+
+
+def _are_uses_exclusive(nest: PerfectNest, readers: Mapping[int, PerfectNest]) -> bool:
+    """Whether guards along short loops select the uses, so that they compute no more values than the temporary has
+    cells."""
+    buf, count = nest.leaf.ref.buf, 0
+    for reader in readers.values():
+        syms = [loop.sym for loop in reader.loops]
+        for ref, guard in guarded_reads(reader.leaf.value):
+            iterations = iterations_of_guard(syms, guard) if ref.buf is buf else 0
+            if iterations is None:
+                return False
+            count += iterations
+    return count <= prod(buf.shape)
 
 
 def _is_guarded(value: Expr) -> bool:
