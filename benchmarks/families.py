@@ -194,9 +194,10 @@ def measured(name: str, size: tuple[int, ...], threads: int, backend: str, round
 
 
 def cells_of(families: Sequence[str], arguments: argparse.Namespace) -> Iterator[Cell]:
-    """Measures families, each of several in a process of its own: the memory of one would slow down the next."""
-    if len(families) > 1:
-        options = ["--backend", arguments.backend, *["--quick"] * arguments.quick]
+    """Measures families, each in a process of its own unless it is the only one or the measurement is rough: the memory
+    of one family slows down the next."""
+    if len(families) > 1 and not arguments.quick:
+        options = ["--backend", arguments.backend]
         with tempfile.TemporaryDirectory() as scratch:
             for name in families:
                 yield from family_cells([name], arguments.threads, options, Path(scratch), partial(print, flush=True))
