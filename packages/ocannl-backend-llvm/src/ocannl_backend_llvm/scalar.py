@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ocannl.codegen import Document
 from ocannl.codegen.formula_ir import Formula
 from ocannl.codegen.formulas import formula_of
@@ -227,8 +229,8 @@ def _is_truth(expr: Expr) -> bool:
 def is_number(expr: Expr) -> bool:
     """Whether the value is known not to be NaN."""
     match expr:
-        case Const(value, _):
-            return value == value
+        case Const(value, precision):
+            return not math.isnan(rounded(value, precision))
         case Apply(op, (Apply(relation, operands), x, y)) if op.name == "where":
             is_compared = relation.name in COMPARISONS and relation.name != "ne" and x in operands
             return (is_compared or is_number(x)) and is_number(y)

@@ -61,22 +61,32 @@ def test_loops_over_components(rows: int, size: int, factor: bool, is_unrolled: 
         np.testing.assert_array_equal(interpret(scheduled, {node: x, result: np.zeros_like(x)})[result], wanted)
 
 
-@pytest.mark.parametrize(("count", "is_unrolled"), [(2, True), (3, True), (16, True), (17, False)])
-def test_loops_over_cases(count: int, is_unrolled: bool) -> None:
-    """Each iteration of the outer loop stores a formula of its own."""
+@pytest.mark.parametrize(
+    ("count", "layout", "is_unrolled"),
+    [(2, "rows", True), (3, "rows", True), (16, "rows", True), (17, "rows", False), (3, "adjacent", True),
+     (3, "merged", False)],
+)  # fmt: skip
+def test_loops_over_cases(count: int, layout: str, is_unrolled: bool) -> None:
+    """Each iteration of the outer loop stores a formula of its own: in a row, in adjacent cells, or in a part of a row,
+    where the iterations of the other loop would not be known to be independent."""
     x = TNode("x", Role.PLACEHOLDER, lambda: (20,), lambda: float32)
-    y = TNode("y", Role.PLACEHOLDER, lambda: (count, 20), lambda: float32)
+    y = TNode("y", Role.PLACEHOLDER, lambda: (count, 20) if layout == "rows" else (20 * count,), lambda: float32)
     case, i = Sym("case", 0, count - 1), Sym("i", 0, 19)
+    cell = {
+        "rows": (Affine.of(case), Affine.of(i)), "adjacent": (Affine.of(i) * count + case,),
+        "merged": (Affine.of(case) * 20 + i,),
+    }[layout]  # fmt: skip
     value = Call(MUL, (Read(x, (Affine.of(i),)), Number(float(count))))
     for n in reversed(range(count - 1)):
         is_case = Call(BY_NAME["eq"], (Index(Affine.of(case)), Number(n)))
         value = Call(WHERE, (is_case, Call(MUL, (Read(x, (Affine.of(i),)), Number(n + 1.0))), value))
-    proc = simplify(lower(Assign(y, None, False, (Piece((case, i), (Affine.of(case), Affine.of(i)), value),)), "step"))
+    proc = simplify(lower(Assign(y, None, False, (Piece((case, i), cell, value),)), "step"))
     group = schedulable_group(proc.body[0], Namer(bound_names(proc)))
     assert group is not None
     assert len(group.writes) == (count if is_unrolled else 1)
     array = np.random.default_rng(0).uniform(-1, 1, 20).astype("float32")
     scheduled = schedule(proc, Capabilities(vector_bytes=64, vector_registers=32))
     verify(scheduled, "optimized")
-    result = interpret(scheduled, {x: array, y: np.zeros((count, 20), "float32")})[y]
-    np.testing.assert_array_equal(result, np.arange(1, count + 1, dtype="float32")[:, None] * array)
+    result = interpret(scheduled, {x: array, y: np.zeros(y.dims, "float32")})[y]
+    wanted = np.arange(1, count + 1, dtype="float32")[:, None] * array
+    np.testing.assert_array_equal(result.ravel(), (wanted.T if layout == "adjacent" else wanted).ravel())

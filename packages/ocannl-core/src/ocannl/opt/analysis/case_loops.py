@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from ocannl.ir.affine import Sym
-from ocannl.ir.loops import Let, When
+from ocannl.ir.loops import Let, Ref, When
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
 
 
 def case_loop(group: FusionGroup) -> Sym | None:
-    """Returns the loop of a map whose symbol is compared with each of its values but one, and with nothing else."""
+    """Returns the loop of a map whose symbol is compared with each of its values but one, and with nothing else. Its
+    iterations write an axis of their own, or adjacent cells, so that the iterations of other loops stay independent."""
     if group.reductions or not group.cond.is_true or len(group.syms) < 2:
         return None
     if any(isinstance(stmt, Let) for stmt in group.epilogue):
@@ -21,4 +22,16 @@ def case_loop(group: FusionGroup) -> Sym | None:
         return None
     (sym,) = syms
     is_short = sym.extent <= machine.MAX_CASES and len(conditions) == sym.extent - 1
-    return sym if is_short and any(sym is loop for loop in group.syms) else None
+    is_loop = any(sym is loop for loop in group.syms)
+    return sym if is_short and is_loop and all(_is_last_digit(sym, ref) for ref in group.writes) else None
+
+
+def _is_last_digit(sym: Sym, ref: Ref) -> bool:
+    """Whether other loops step over all cells that the loop writes along an axis."""
+    return all(
+        coef % (abs(index.coef(sym)) * sym.extent) == 0
+        for index in ref.indices
+        if index.coef(sym)
+        for coef, loop in index.terms
+        if loop is not sym
+    )

@@ -70,4 +70,3 @@ def _interleaved_loop(group: FusionGroup) -> Sym | None:
         return None
     conditions = [node.cond for value in group.values for node in walk(value) if isinstance(node, When)]
     return sym if any(sym in cond.syms for cond in conditions) else None
-
