@@ -188,6 +188,13 @@ def test_configurations_inherit_fields_and_conditions() -> None:
     with pytest.raises(ValueError, match="unlucky"):
         Strided(13)
 
+    @d.configuration
+    class Dilated(Strided):
+        dilation: int = d.field(1, doc="the distance of cells")
+
+    with pytest.raises(ValueError, match="unlucky"):
+        Dilated(13)
+
 
 def test_configurations_of_functions_are_checked() -> None:
     @d.configuration

@@ -119,16 +119,30 @@ def test_a_reader_that_mentions_it_twice_needs_somebody_who_shares() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "shifts", "moves"),
-    [(3, (-2, 1), True), (3, (-1, 2), True), (3, (-1, 1), False), (5, (-1, 1), False), (40, (-39, 1), False)],
-)
-def test_guards_along_short_loops_select_one_of_several_uses(size: int, shifts: tuple[int, int], moves: bool) -> None:
-    """The axis of a roll; guards that hold in the same iterations, and those along lanes of vectors, select none."""
-    t, x, y = (node(label, 100, size) for label in "txy")
-    i, j = loops(100, size)
-    rolled = op("add", *(Read(t, at(i, Affine.of(j) + shift), 0.0) for shift in shifts))
-    code = put(t, (i, j), op("tanh", Read(x, at(i, j)))), put(y, (i, j), rolled)
+    ("size", "shifts", "axis", "function", "moves"),
+    [(3, (-2, 1), 0, "tanh", True), (3, (-1, 2), 0, "tanh", True), (3, (-1, 1), 0, "tanh", False),
+     (5, (-1, 1), 0, "tanh", False), (40, (-39, 1), 0, "tanh", False), (3, (-2, 1), 1, "tanh", False),
+     (3, (-2, 1), 1, "mul", True)],
+)  # fmt: skip
+def test_guards_along_short_loops_select_one_of_several_uses(
+    size: int, shifts: tuple[int, int], axis: int, function: str, moves: bool
+) -> None:
+    """The axis of a roll. Guards that hold in the same iterations select no use, neither do those along long loops, nor
+    elementary functions along contiguous cells."""
+    dims = (size, 100) if axis == 0 else (100, size)
+    t, x, y = (node(label, *dims) for label in "txy")
+    over, z = loops(*dims), node("z", *dims)
+    cells = [(Affine.of(over[0]), Affine.of(over[1]) + shift) for shift in shifts]
+    if axis == 0:
+        cells = [(Affine.of(over[0]) + shift, Affine.of(over[1])) for shift in shifts]
+    value = op("tanh", Read(x, at(*over))) if function == "tanh" else _products(Read(x, at(*over)), Read(z, at(*over)))
+    code = put(t, over, value), put(y, over, op("add", *(Read(t, cell, 0.0) for cell in cells)))
     assert (len(left(*code)) == 1) is moves
+
+
+def _products(x: Value, z: Value) -> Value:
+    """More than several readers recompute."""
+    return op("add", op("mul", x, z), op("mul", op("add", x, z), z))
 
 
 def test_nothing_is_computed_more_often_than_it_has_cells() -> None:

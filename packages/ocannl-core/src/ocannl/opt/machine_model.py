@@ -98,6 +98,7 @@ SCALAR_PARTIAL_SUMS = 4  # interleaved scalar accumulators; covers the latency o
 MAX_LATENCY_BOUND_LOADS = 4  # loads per term; with more loads the latency of the addition is hidden
 MAX_INTERLEAVED_STORES = 4  # iterations of a map's contiguous loop that is unrolled
 MAX_CASES = 16  # iterations of a loop that is unrolled since each stores a formula of its own
+MAX_UNFUSED_CELLS = 1 << 15  # of a nest with such a loop, whose arrays stay in the caches if it is not fused
 MAX_UNROLLED_EPILOGUE_OPS = 200  # additions up to which the epilogue of a tile is fully unrolled
 
 # --- packing, blocking, loop order (`schedule.plan`) -----------------------------------------------------------------
@@ -129,6 +130,7 @@ MAX_AUTOTUNED_TIME_RATIO = 0.97  # measured time relative to the model's plan; s
 # --- inlining and fusion ---------------------------------------------------------------------------------------------
 
 MAX_RECOMPUTED_OPS = 4  # additions that cost no more than storing and reloading a cell
+MAX_STRIDED_OPS = 2 * MAX_RECOMPUTED_OPS  # the same in strided vectors, where the array would be written and read so
 GATHERED_VALUE_CYCLES = 16  # of a value that a gather computes, in those of one that vectors compute
 MAX_EXPR_NODES = 64  # size of an expression after inlining
 MAX_EPILOGUE_STREAMS = 12  # arrays accessed by a group with its epilogue; the limit of the hardware prefetcher

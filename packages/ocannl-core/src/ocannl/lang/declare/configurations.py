@@ -76,7 +76,7 @@ def configuration(cls: Any = None, /, *, where: Iterable[Condition] = ()) -> Any
         if not isinstance(cls, type):
             raise CodeError(f"declare.configuration decorates classes, not {cls!r}")
         doc = inspect.cleandoc(cls.__dict__.get("__doc__") or "")
-        cls.__post_init__ = _after_checks(cls.__dict__.get("__post_init__"))  # type: ignore[attr-defined]
+        cls.__post_init__ = _after_checks(getattr(cls, "__post_init__", None))  # type: ignore[attr-defined]
         try:
             frozen = dataclass(frozen=True)(cls)
         except (TypeError, ValueError) as cause:
@@ -84,7 +84,7 @@ def configuration(cls: Any = None, /, *, where: Iterable[Condition] = ()) -> Any
             raise CodeError(f"`{cls.__name__}` is no configuration: {cause}\n  fix  {fix}") from None
         frozen.__init__ = public(frozen.__init__)  # type: ignore[method-assign]
         inherited = [c for base in cls.__bases__ if (of_base := configuration_of(base)) for c in of_base.where]
-        cls.declaration = _declaration(frozen, (*inherited, *where), doc)  # type: ignore[attr-defined]
+        cls.declaration = _declaration(frozen, tuple(dict.fromkeys((*inherited, *where))), doc)  # type: ignore[attr-defined]
         return frozen
 
     return declare if cls is None else declare(cls)

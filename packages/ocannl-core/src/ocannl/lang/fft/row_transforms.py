@@ -42,9 +42,9 @@ from ocannl.ir.tnode import TNode, temporary_of
 from ocannl.lang.core.sequential_scans import iteration
 from ocannl.lang.fft.stockham import (
     Complex,
-    Roots,
     Spectrum,
     StockhamStages,
+    TwiddleFactors,
     add,
     call,
     cases,
@@ -56,7 +56,7 @@ from ocannl.lang.fft.stockham import (
 LANES = 16  # rows of a strip, the float32 lanes of the widest vectors
 PARTS = 8  # of the strips, for as many threads, and at most twice as many
 MIN_ROWS = 2 * LANES
-MIN_CELLS = 1 << 12  # of all rows; calls with fewer save less time than compilation takes
+MIN_CELLS = 1 << 14  # of all rows; fewer are transformed in less time than a call of the host takes
 MIN_LENGTH, MAX_LENGTH = 16, 1024  # of rows; strips of longer ones leave the caches
 
 
@@ -68,8 +68,10 @@ class TransformKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Rows that are frames of a signal, `hop` cells apart, times a window: `signal[f * hop + k] * window[k]`."""
+    """The rows of a node that are frames of a signal, `hop` cells apart, times a window: `signal[f * hop + k] *
+    window[k]`."""
 
+    rows: TNode
     signal: TNode
     window: TNode
     hop: int
@@ -102,6 +104,12 @@ class RowTransforms:
         """Whether there are many rows, whose lengths are powers of two and such that strips stay in the caches."""
         n, kinds = self.length, {source.precision, target.precision}
         rows = _leading(self.kind, source)
+        frequencies = n // 2 + 1
+        lengths = {
+            TransformKind.FFT: (n, n), TransformKind.RFFT: (n, frequencies), TransformKind.IRFFT: (frequencies, n)
+        }[self.kind]  # fmt: skip
+        if (source.dims[len(rows)], target.dims[len(rows)]) != lengths:
+            return False  # the operand of a rewritten graph
         is_short = MIN_LENGTH <= n <= MAX_LENGTH and n & (n - 1) == 0
         is_large = max(rows, default=0) >= MIN_ROWS and prod(rows) * n >= MIN_CELLS
         return is_short and is_large and len(kinds) == 1 and kinds <= {float32, float64}
@@ -118,7 +126,11 @@ class _Strips:
     def __init__(self, transforms: RowTransforms, source: TNode, target: TNode, origin: Origin) -> None:
         self.transforms, self.source, self.target, self.origin = transforms, source, target, origin
         self.precision, frames = target.precision, transforms.frames
-        has_signal = frames is not None and frames.signal.precision is frames.window.precision is self.precision
+        has_signal = (
+            frames is not None
+            and frames.rows is source
+            and frames.signal.precision is frames.window.precision is self.precision
+        )
         self.frames = frames if has_signal else None
         self.kind, self.length = transforms.kind, transforms.length
         leading = _leading(self.kind, source)
@@ -132,8 +144,8 @@ class _Strips:
         self.parts = min(counts, key=lambda parts: strips % parts)  # the fewest strips are in no part
         self.part: Affine = Affine()  # that the current strip is in
         self.first_row: Affine = Affine()  # of the current strip
-        roots = temporary_of(target, "roots", (2, self.length), self.precision)
-        self.roots = Roots(roots, self.length, transforms.is_inverse)
+        twiddles = temporary_of(target, "twiddles", (2, self.length), self.precision)
+        self.twiddles = TwiddleFactors(twiddles, self.length, transforms.is_inverse)
 
     def code(self) -> Comp:
         """Returns the parts, and the strips from the last row backwards that cover the rows that are in no part: rows
@@ -144,7 +156,7 @@ class _Strips:
         if left := self.rows - self.parts * size * LANES:
             strip = iteration("strip", -(-left // LANES))
             code.append(self._loops((*self.outer, strip), Affine(), Affine.of(strip) * -LANES + (self.rows - LANES)))
-        return Seq((self.roots.code(self.origin), *code))
+        return Seq((self.twiddles.code(self.origin), *code))
 
     def _loops(self, loops: tuple[Sym, ...], part: Sym | Affine, first_row: Affine) -> Comp:
         self.part, self.first_row = Affine.of(part), first_row
@@ -182,7 +194,7 @@ class _Strips:
             k = q + j * spectrum.size
             z, mirrored = spectrum.at(j, q), conjugate(spectrum.at(mirrored_j, mirrored_q))
             even, (a, b) = add(z, mirrored), subtract(z, mirrored)
-            odd = multiply((b, call("neg", a)), self.roots.power(k))  # (a + i b) / i
+            odd = multiply((b, call("neg", a)), self.twiddles.power(k))  # (a + i b) / i
             indices = (*part, k, Affine.of(c), Affine.of(self.lane))
             pieces.append(Piece((*loops, c, self.lane), indices, cases(c, add(even, odd))))
         a, b = spectrum.at(Affine(), Affine())
@@ -202,7 +214,7 @@ class _Strips:
         c, loop = Sym("c", 0, 1), Sym("k", 1, half - 1)
         k = Affine.of(loop)
         x, mirrored = loaded.pair(k), conjugate(loaded.pair(-k + half))
-        a, b = multiply(subtract(x, mirrored), self.roots.power(k))
+        a, b = multiply(subtract(x, mirrored), self.twiddles.power(k))
         z = add(add(x, mirrored), (call("neg", b), a))
         first, last = loaded(Affine(), Affine()), loaded(Affine.of(half), Affine())
         z_of_0 = call("add", first, last), call("sub", first, last)
@@ -258,7 +270,7 @@ class _Strips:
         return (*leading, *indices)
 
     def _stages(self, length: int) -> StockhamStages:
-        return StockhamStages(length, self.roots, self.lane, self._node, self.precision, self.origin)
+        return StockhamStages(length, self.twiddles, self.lane, self._node, self.precision, self.origin)
 
     def _node(self, name: str, sizes: tuple[int, ...], precision: Precision) -> tuple[TNode, tuple[Affine, ...]]:
         """A temporary with axes for the parts, of some sizes, and for the lanes."""

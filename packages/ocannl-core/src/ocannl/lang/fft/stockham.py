@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import Assign, Call, Convert, Index, Number, Origin, Piece, Read, Value
-from ocannl.ir.ops import ADD, BY_NAME, MUL, NEG, SUB, WHERE
+from ocannl.ir.ops import ADD, BY_NAME, MUL, NEG, SUB
 from ocannl.ir.precision import Precision, float64
 from ocannl.ir.tnode import TNode
 
@@ -27,7 +27,7 @@ Complex = tuple[Value, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Roots:
+class TwiddleFactors:
     """A table of the powers of the root of unity of order `count`, for transforms in one direction."""
 
     node: TNode  # of two rows, the real and imaginary parts
@@ -37,8 +37,8 @@ class Roots:
     def code(self, origin: Origin) -> Assign:
         """Computes the table, in float64: the powers of a rounded root would be inaccurate."""
         power = Sym("power", 0, self.count - 1)
-        turn = 2 * math.pi / self.count * (1 if self.is_inverse else -1)
-        angle = call("mul", Convert(Index(Affine.of(power)), float64), Number(turn))
+        step = 2 * math.pi / self.count * (1 if self.is_inverse else -1)
+        angle = call("mul", Convert(Index(Affine.of(power)), float64), Number(step))
         pieces = [
             Piece((power,), (Affine.of(part), Affine.of(power)), Convert(call(name, angle), self.node.precision))
             for part, name in enumerate(("cos", "sin"))
@@ -58,7 +58,7 @@ class StockhamStages:
     """
 
     length: int
-    roots: Roots
+    twiddles: TwiddleFactors
     lane: Sym
     node: Callable[[str, tuple[int, ...], Precision], tuple[TNode, tuple[Affine, ...]]]
     precision: Precision
@@ -68,26 +68,26 @@ class StockhamStages:
         """Returns the stages and their result. `source` are the numbers to transform, by index."""
         stages: list[Assign] = []
         radices = radices_of(self.length)
-        left, sums = self.length, 1  # the length of the transforms that are left, and their number
+        length, sums = self.length, 1  # of the remaining transforms, and their number
         earlier: tuple[int, ...] = ()  # radices, the last stage first
         read: Callable[[Affine, Sequence[Sym]], Complex] = lambda at, _: source(at)  # noqa: E731
         for number, radix in enumerate(radices):
-            left //= radix
+            length //= radix
             outputs = Sym("j", 0, 2 * radix - 1)
-            loop, digits = Sym("p", 0, left - 1), [Sym("q", 0, size - 1) for size in earlier]
-            p = Affine.of(loop) if left > 1 else Affine()
-            loops = (*([loop] if left > 1 else []), outputs, *digits, self.lane)
+            loop, digits = Sym("p", 0, length - 1), [Sym("q", 0, size - 1) for size in earlier]
+            p = Affine.of(loop) if length > 1 else Affine()
+            loops = (*([loop] if length > 1 else []), outputs, *digits, self.lane)
             results: list[Value] = []
-            numbers = [read(p + k * left, digits) for k in range(radix)]
-            for j, value in enumerate(butterfly(numbers, self.roots.is_inverse)):
-                step = j * sums * (self.roots.count // self.length)
-                results += multiply(value, self.roots.power(p * step)) if j and left > 1 else value
+            numbers = [read(p + k * length, digits) for k in range(radix)]
+            for j, value in enumerate(butterfly(numbers, self.twiddles.is_inverse)):
+                step = j * sums * (self.twiddles.count // self.length)
+                results += multiply(value, self.twiddles.power(p * step)) if j and length > 1 else value
             if number == len(radices) - 1:
                 merged = Affine.sum((math.prod(earlier[n + 1 :]), digit) for n, digit in enumerate(digits))
                 target, part = self.node("spectrum", (2 * radix, sums), self.precision)
                 indices = (*part, Affine.of(outputs), merged, Affine.of(self.lane))
             else:
-                target, part = self.node(f"stage{number + 1}", (left, 2 * radix, *earlier), self.precision)
+                target, part = self.node(f"stage{number + 1}", (length, 2 * radix, *earlier), self.precision)
                 indices = (*part, p, Affine.of(outputs), *map(Affine.of, digits), Affine.of(self.lane))
             stages.append(Assign(target, None, False, (Piece(loops, indices, cases(outputs, results)),), self.origin))
             read = _reader(target, part, self.lane)
@@ -130,9 +130,9 @@ def butterfly(x: Sequence[Complex], is_inverse: bool) -> list[Complex]:
     if len(x) == 2:
         return [add(x[0], x[1]), subtract(x[0], x[1])]
     even, odd, both = add(x[0], x[2]), add(x[1], x[3]), subtract(x[0], x[2])
-    turned = times_i(subtract(x[1], x[3]))
+    rotated = times_i(subtract(x[1], x[3]))
     first, third = (add, subtract) if is_inverse else (subtract, add)
-    return [add(even, odd), first(both, turned), subtract(even, odd), third(both, turned)]
+    return [add(even, odd), first(both, rotated), subtract(even, odd), third(both, rotated)]
 
 
 def cases(sym: Sym, values: Sequence[Value]) -> Value:
@@ -168,4 +168,4 @@ def conjugate(z: Complex) -> Complex:
 
 
 def call(name: str, *args: Value) -> Call:
-    return Call(BY_NAME[name] if name != "where" else WHERE, args)
+    return Call(BY_NAME[name], args)

@@ -17,8 +17,8 @@ from ocannl.lang.core.context_vars import composite
 from ocannl.lang.core.leaf_constructors import embed, tensor
 from ocannl.lang.core.literals import is_bool
 from ocannl.lang.core.tensor import Tensor
+from ocannl.lang.fft.applied_transforms import transform_frames
 from ocannl.lang.fft.row_transforms import Frames
-from ocannl.lang.fft.transforms import transform_frames
 from ocannl.lang.ops.concat import concat
 from ocannl.lang.ops.einsum import einsum
 
@@ -98,5 +98,6 @@ def stft(x: object, n: int, *, hop: int | None = None, window: object = None) ->
     if n <= size != used:
         signal = concat("...|..o.., a^b => ...|..o.., a", signal, a=int(used))
     frames = einsum("...|..o.., hop*f<+k; k => ...|..o.., f, k", signal, weights, k=int(n), hop=int(step))
-    source = None if signal.is_merged or weights.is_merged else Frames(signal.node, weights.node, int(step))
+    is_stored = not (signal.is_merged or weights.is_merged)
+    source = Frames(frames.node, signal.node, weights.node, int(step)) if is_stored else None
     return transform_frames(frames, "...|..o.., k => ...|..o..", source)

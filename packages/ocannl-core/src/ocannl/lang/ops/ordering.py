@@ -115,6 +115,8 @@ def topk(x: object, k: int, spec: str | None = None, *, largest: bool = True, **
         if size < k:
             raise ShapeError(f"`topk` of `{axes.x.label}`: k is {k}, but the axis has {size} cells")
         source = operand.tree.node if isinstance(operand.tree, Hole) and k and 0 not in axes.x.dims else None
+        if source is not None and source.dims != axes.x.dims:
+            source = None  # the operand of a rewritten graph
         group, before = group_size(size, int(k)), len(s.out)
         if source is not None and group is not None:
             extremes = group_extremes(source, number, group, MAX if largest else MIN)

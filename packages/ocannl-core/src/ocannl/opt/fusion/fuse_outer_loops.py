@@ -67,8 +67,8 @@ class _OuterLoopFusion:
         self.unfused_cache: dict[FusedNest, float] = {}  # cycles before fusion
         for position, stmt in enumerate(proc.body):
             group = group_of(stmt, self.names)
-            if group is not None and case_loop(group) is not None:
-                continue  # its cost is that of its formulas after the loop is unrolled, which the cost model cannot see
+            if group is not None and case_loop(group) is not None and _is_small(group):
+                continue  # the arrays are cached, and the cost model cannot see the formulas of the unrolled loop
             if group is not None and all(map(is_full, group.loops)):
                 self.nests[position] = FusedNest(group.loops, (replace(group, loops=()),))
 
@@ -291,3 +291,7 @@ def _is_vector_per_iteration(ref: Ref, shared: Collection[Sym]) -> bool:
     """Whether at most one axis varies within an iteration of the shared loops, so that registers can hold the cells."""
     varying = [index for index in ref.indices if not index.is_const and index.only_sym not in shared]
     return len(varying) <= 1 and all(index.only_sym is not None for index in varying)
+
+
+def _is_small(group: FusionGroup) -> bool:
+    return prod(sym.extent for sym in group.syms) <= machine.MAX_UNFUSED_CELLS

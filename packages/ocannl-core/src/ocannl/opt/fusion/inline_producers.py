@@ -226,13 +226,17 @@ def _is_profitable(nest: PerfectNest, readers: Mapping[int, PerfectNest], region
 
 def _are_uses_exclusive(nest: PerfectNest, readers: Mapping[int, PerfectNest]) -> bool:
     """Whether guards along short loops select the uses, so that they compute no more values than the temporary has
-    cells."""
+    cells. Along contiguous cells, vectors become strided: only values without elementary functions are computed so."""
     buf, count = nest.leaf.ref.buf, 0
+    is_light = cost(nest.leaf.value).work <= machine.MAX_STRIDED_OPS
     for reader in readers.values():
         syms = [loop.sym for loop in reader.loops]
+        contiguous = {sym for sym in syms if reader.leaf.ref.stride(sym) == 1}
         for ref, guard in guarded_reads(reader.leaf.value):
-            iterations = iterations_of_guard(syms, guard) if ref.buf is buf else 0
-            if iterations is None:
+            if ref.buf is not buf:
+                continue
+            iterations = iterations_of_guard(syms, guard)
+            if iterations is None or not (is_light or contiguous.isdisjoint(guard.syms)):
                 return False
             count += iterations
     return count <= prod(buf.shape)

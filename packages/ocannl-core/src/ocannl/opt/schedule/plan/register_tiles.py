@@ -93,10 +93,10 @@ def best_tile_plan(group: FusionGroup, capabilities: Capabilities, is_parallel: 
     variants = tiles_of_same_class(problem.nest_shape(), tile)
     high_tiles = [variant for variant in variants if variant.sizes and variant.sizes[0][1] >= machine.MIN_L2_TILE_ROWS]
     costs = [(tile.cycles, best), *((high.cycles, plan_with_tile(group, problem, high)) for high in high_tiles)]
-    return min(costs, key=lambda cost: cost[0] * (1 + machine.IMBALANCE_WEIGHT * _least_imbalance(group, cost[1])))[1]
+    return min(costs, key=lambda cost: cost[0] * (1 + machine.IMBALANCE_WEIGHT * _min_imbalance(group, cost[1])))[1]
 
 
-def _least_imbalance(group: FusionGroup, plan: TilePlan) -> float:
+def _min_imbalance(group: FusionGroup, plan: TilePlan) -> float:
     """Returns the load imbalance of the outermost loop, or of any other one if that is a short loop around tiles:
     `order_loops` may exchange them."""
     trip_counts, (outermost, tile_size) = plan.trip_counts, plan.loops[0]
