@@ -56,7 +56,7 @@ from ocannl.lang.fft.stockham import (
 LANES = 16  # rows of a strip, the float32 lanes of the widest vectors
 PARTS = 8  # of the strips, for as many threads, and at most twice as many
 MIN_ROWS = 2 * LANES
-MIN_CELLS = 1 << 14  # of all rows; fewer are transformed in less time than a call of the host takes
+MIN_CELLS = 1 << 12  # of all rows; the code of smaller calls is not worth its compilation, which takes up to 3 s in C
 MIN_LENGTH, MAX_LENGTH = 16, 1024  # of rows; strips of longer ones leave the caches
 
 
