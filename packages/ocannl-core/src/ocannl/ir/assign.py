@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.host_call import HostCall
-from ocannl.ir.ops import Op
+from ocannl.ir.ops import BY_NAME, Op
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import TNode
 
@@ -157,6 +157,11 @@ class Conditional:
 
 
 Comp = Seq | LabeledBlock | Loop | Conditional | Assign | HostCall
+
+
+def call(name: str, *args: Value) -> Call:
+    """The primitive operation of a name."""
+    return Call(BY_NAME[name], args)
 
 
 def assigns(comp: Comp) -> Iterator[Assign]:

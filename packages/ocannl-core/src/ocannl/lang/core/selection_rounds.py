@@ -23,7 +23,6 @@ from math import prod
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.assign import (
     Assign,
-    Call,
     Comp,
     Convert,
     Index,
@@ -35,8 +34,9 @@ from ocannl.ir.assign import (
     Read,
     Seq,
     Value,
+    call,
 )
-from ocannl.ir.ops import BY_NAME, MAX, Op
+from ocannl.ir.ops import MAX, Op
 from ocannl.ir.precision import float32, float64, int32
 from ocannl.ir.tnode import TNode, temporary_of
 from ocannl.lang.core.group_extremes import GroupExtremes
@@ -129,7 +129,7 @@ class _Rounds:
         )
         source = Read(selection.source, (*self.cells[:axis], Affine.of(cell), *self.cells[axis:]))
         index = Read(selection.target, (*self.cells[:axis], Affine.of(number), *self.cells[axis:]))
-        candidate = _call("where", _call("lt", key, last), key, Number(float("-inf")))
+        candidate = call("where", call("lt", key, last), key, Number(float("-inf")))
         body = (
             self._assign(best, None, Number(float("-inf")), loops),
             self._assign(best, MAX, candidate, (cell, *loops)),
@@ -154,28 +154,24 @@ def _key(cell: Value, index: Sym, descending: bool) -> Value:
     """The key of a cell, given its index. Keys descend in the order of the selection."""
     value: Value = Convert(cell, float64)
     if not descending:
-        value = _call("neg", value)
-    clipped = _call("max", _call("min", value, Number(_INFINITY)), Number(-_INFINITY))
-    value = _call("where", _call("ne", value, value), Number(_NAN if descending else -_NAN), clipped)
-    return _call("sub", value, _call("mul", _spacing(value), Convert(Index(Affine.of(index)), float64)))
+        value = call("neg", value)
+    clipped = call("max", call("min", value, Number(_INFINITY)), Number(-_INFINITY))
+    value = call("where", call("ne", value, value), Number(_NAN if descending else -_NAN), clipped)
+    return call("sub", value, call("mul", _spacing(value), Convert(Index(Affine.of(index)), float64)))
 
 
 def _index_of(key: Value) -> Value:
     """The index of a key: the difference between its value and the key, in units of the spacing."""
-    magnitude = _call("abs", key)
+    magnitude = call("abs", key)
     infinity, nan = (Convert(Number(value), float64) for value in (_INFINITY, _NAN))
-    special = _call("where", _call("lt", magnitude, Number(_NAN_THRESHOLD)), infinity, nan)
-    signed = _call("where", _call("lt", key, Number(0.0)), _call("neg", special), special)
+    special = call("where", call("lt", magnitude, Number(_NAN_THRESHOLD)), infinity, nan)
+    signed = call("where", call("lt", key, Number(0.0)), call("neg", special), special)
     nearest = Convert(Convert(key, float32), float64)
-    value = _call("where", _call("lt", magnitude, Number(_MAX_FINITE_KEY)), nearest, signed)
-    index = _call("div", _call("sub", value, key), _spacing(value))
-    return Convert(_call("add", index, Number(0.5)), int32)
+    value = call("where", call("lt", magnitude, Number(_MAX_FINITE_KEY)), nearest, signed)
+    index = call("div", call("sub", value, key), _spacing(value))
+    return Convert(call("add", index, Number(0.5)), int32)
 
 
 def _spacing(value: Value) -> Value:
     """The difference of the keys of equal cells whose indices are consecutive."""
-    return _call("fma", _call("abs", value), Number(_RELATIVE_SPACING), Number(_SPACING_OF_ZERO))
-
-
-def _call(name: str, *args: Value) -> Call:
-    return Call(BY_NAME[name], args)
+    return call("fma", call("abs", value), Number(_RELATIVE_SPACING), Number(_SPACING_OF_ZERO))

@@ -2,14 +2,14 @@
 
 Strips of rows are transformed at a time, one row in each lane:
 
-    for part, strip:
+    for chunk, strip:
       loaded[k, lane] = x[row, k]          transposed
       stages                               see `stockham`
       y[row, k] = spectrum[k, lane]        transposed
 
 The transform of n real numbers is that of n / 2 complex numbers z[k] = x[2 k] + i x[2 k + 1], whose spectrum is
-separated into those of the even and the odd cells. Temporaries of a strip stay in the caches; each part of the strips
-has its own, so that threads can share the parts.
+separated into those of the even and the odd cells. Temporaries of a strip stay in the caches; each chunk of strips has
+its own, so that threads can share the chunks.
 
 Source: Press et al. 2007, section 12.3.
 """
@@ -34,6 +34,7 @@ from ocannl.ir.assign import (
     Read,
     Seq,
     Value,
+    call,
 )
 from ocannl.ir.host_call import HostCall
 from ocannl.ir.ops import MUL
@@ -46,7 +47,6 @@ from ocannl.lang.fft.stockham import (
     StockhamStages,
     TwiddleFactors,
     add,
-    call,
     cases,
     conjugate,
     multiply,
@@ -54,7 +54,7 @@ from ocannl.lang.fft.stockham import (
 )
 
 LANES = 16  # rows of a strip, the float32 lanes of the widest vectors
-PARTS = 8  # of the strips, for as many threads, and at most twice as many
+CHUNKS = 8  # of strips, for as many threads, and at most twice as many
 MIN_ROWS = 2 * LANES
 MIN_CELLS = 1 << 12  # of all rows; the code of smaller calls is not worth its compilation, which takes up to 3 s in C
 MIN_LENGTH, MAX_LENGTH = 16, 1024  # of rows; strips of longer ones leave the caches
@@ -140,26 +140,26 @@ class _Strips:
         self.lane = Sym("lane", 0, LANES - 1)
         self.private: dict[str, TNode] = {}
         strips = self.rows // LANES
-        counts = range(min(PARTS, strips), min(2 * PARTS, strips) + 1)
-        self.parts = min(counts, key=lambda parts: strips % parts)  # the fewest strips are in no part
-        self.part: Affine = Affine()  # that the current strip is in
+        counts = range(min(CHUNKS, strips), min(2 * CHUNKS, strips) + 1)
+        self.chunks = min(counts, key=lambda chunks: strips % chunks)  # the fewest strips are in no chunk
+        self.chunk: Affine = Affine()  # that the current strip is in
         self.first_row: Affine = Affine()  # of the current strip
         twiddles = temporary_of(target, "twiddles", (2, self.length), self.precision)
         self.twiddles = TwiddleFactors(twiddles, self.length, transforms.is_inverse)
 
     def code(self) -> Comp:
-        """Returns the parts, and the strips from the last row backwards that cover the rows that are in no part: rows
-        of the last part may be transformed again."""
-        size = self.rows // LANES // self.parts
-        part, strip = iteration("part", self.parts), iteration("strip", size)
-        code = [self._loops((part, *self.outer, strip), part, (Affine.of(part) * size + Affine.of(strip)) * LANES)]
-        if left := self.rows - self.parts * size * LANES:
+        """Returns the chunks, and the strips from the last row backwards that cover the rows that are in no chunk: rows
+        of the last chunk may be transformed again."""
+        size = self.rows // LANES // self.chunks
+        chunk, strip = iteration("chunk", self.chunks), iteration("strip", size)
+        code = [self._loops((chunk, *self.outer, strip), chunk, (Affine.of(chunk) * size + Affine.of(strip)) * LANES)]
+        if left := self.rows - self.chunks * size * LANES:
             strip = iteration("strip", -(-left // LANES))
             code.append(self._loops((*self.outer, strip), Affine(), Affine.of(strip) * -LANES + (self.rows - LANES)))
         return Seq((self.twiddles.code(self.origin), *code))
 
-    def _loops(self, loops: tuple[Sym, ...], part: Sym | Affine, first_row: Affine) -> Comp:
-        self.part, self.first_row = Affine.of(part), first_row
+    def _loops(self, loops: tuple[Sym, ...], chunk: Sym | Affine, first_row: Affine) -> Comp:
+        self.chunk, self.first_row = Affine.of(chunk), first_row
         body: list[Comp] = [*self._strip()]
         private = tuple(self.private.values())
         for sym in reversed(loops):
@@ -188,21 +188,21 @@ class _Strips:
         # x / 2, since the separation adds two of them
         load, loaded = self._loaded((self.length,), 0.5)
         stages, spectrum = self._stages(self.length // 2).code(lambda k: (loaded(k * 2), loaded(k * 2 + 1)))
-        result, part = self._node("result", (self.length // 2 + 1, 2), self.precision)
+        result, chunk = self._node("result", (self.length // 2 + 1, 2), self.precision)
         c, pieces = Sym("c", 0, 1), []
         for loops, (j, q), (mirrored_j, mirrored_q) in self._mirrored(spectrum):
             k = q + j * spectrum.size
             z, mirrored = spectrum.at(j, q), conjugate(spectrum.at(mirrored_j, mirrored_q))
             even, (a, b) = add(z, mirrored), subtract(z, mirrored)
             odd = multiply((b, call("neg", a)), self.twiddles.power(k))  # (a + i b) / i
-            indices = (*part, k, Affine.of(c), Affine.of(self.lane))
+            indices = (*chunk, k, Affine.of(c), Affine.of(self.lane))
             pieces.append(Piece((*loops, c, self.lane), indices, cases(c, add(even, odd))))
         a, b = spectrum.at(Affine(), Affine())
         for number, real in ((0, call("add", a, b)), (self.length // 2, call("sub", a, b))):
-            indices = (*part, Affine.of(number), Affine.of(c), Affine.of(self.lane))
+            indices = (*chunk, Affine.of(number), Affine.of(c), Affine.of(self.lane))
             pieces.append(Piece((c, self.lane), indices, cases(c, (call("add", real, real), Number(0.0)))))
         separation = Assign(result, None, False, tuple(pieces), self.origin)
-        loop, cells = Sym("k", 0, self.length // 2), _Cells(result, part, self.lane)
+        loop, cells = Sym("k", 0, self.length // 2), _Cells(result, chunk, self.lane)
         k = Affine.of(loop)
         store = self._store((loop, c), self._row(k, Affine.of(c)), cases(c, cells.pair(k)))
         return [load, *stages, separation, store]
@@ -210,7 +210,7 @@ class _Strips:
     def _complex_to_real(self) -> list[Assign]:
         half = self.length // 2
         load, loaded = self._loaded((half + 1, 2), 1.0)
-        packed, part = self._node("packed", (half, 2), self.precision)
+        packed, chunk = self._node("packed", (half, 2), self.precision)
         c, loop = Sym("c", 0, 1), Sym("k", 1, half - 1)
         k = Affine.of(loop)
         x, mirrored = loaded.pair(k), conjugate(loaded.pair(-k + half))
@@ -220,11 +220,11 @@ class _Strips:
         z_of_0 = call("add", first, last), call("sub", first, last)
         cell = Affine.of(c), Affine.of(self.lane)
         pieces = (
-            Piece((loop, c, self.lane), (*part, k, *cell), cases(c, z)),
-            Piece((c, self.lane), (*part, Affine(), *cell), cases(c, z_of_0)),
+            Piece((loop, c, self.lane), (*chunk, k, *cell), cases(c, z)),
+            Piece((c, self.lane), (*chunk, Affine(), *cell), cases(c, z_of_0)),
         )
         packing = Assign(packed, None, False, pieces, self.origin)
-        stages, spectrum = self._stages(half).code(_Cells(packed, part, self.lane).pair)
+        stages, spectrum = self._stages(half).code(_Cells(packed, chunk, self.lane).pair)
         j, q, c = _numbers(spectrum)
         indices = self._row(Affine.of(q) * 2 + Affine.of(j) * (2 * spectrum.size) + Affine.of(c))
         return [load, packing, *stages, self._store((j, q, c), indices, _cells_of(spectrum, j, q, c))]
@@ -244,7 +244,7 @@ class _Strips:
 
     def _loaded(self, sizes: tuple[int, ...], factor: float) -> tuple[Assign, _Cells]:
         """Copies rows, multiplied by a factor, to lanes."""
-        node, part = self._node("loaded", sizes, self.precision)
+        node, chunk = self._node("loaded", sizes, self.precision)
         loops = tuple([Sym("k", 0, size - 1) for size in sizes])
         cell = tuple(map(Affine.of, loops))
         value = self._cell(*self._row(*cell))
@@ -252,9 +252,9 @@ class _Strips:
             value = cases(loops[1], [self._cell(*self._row(cell[0], Affine.of(c))) for c in (0, 1)])
         if (scale := self.transforms.scale * factor) != 1:
             value = Call(MUL, (value, Number(scale)))
-        piece = Piece((*loops, self.lane), (*part, *cell, Affine.of(self.lane)), value)
+        piece = Piece((*loops, self.lane), (*chunk, *cell, Affine.of(self.lane)), value)
         load = Assign(node, None, False, (piece,), self.origin)
-        return load, _Cells(node, part, self.lane)
+        return load, _Cells(node, chunk, self.lane)
 
     def _cell(self, *indices: Affine) -> Value:
         """A cell of the source. That of frames is computed, so that they are not stored."""
@@ -273,10 +273,10 @@ class _Strips:
         return StockhamStages(length, self.twiddles, self.lane, self._node, self.precision, self.origin)
 
     def _node(self, name: str, sizes: tuple[int, ...], precision: Precision) -> tuple[TNode, tuple[Affine, ...]]:
-        """A temporary with axes for the parts, of some sizes, and for the lanes."""
+        """A temporary with axes for the chunks, of some sizes, and for the lanes."""
         if name not in self.private:
-            self.private[name] = temporary_of(self.target, name, (self.parts, *sizes, LANES), precision)
-        return self.private[name], (self.part,)
+            self.private[name] = temporary_of(self.target, name, (self.chunks, *sizes, LANES), precision)
+        return self.private[name], (self.chunk,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,19 +284,19 @@ class _Cells:
     """The cells of a temporary in the lane of a row."""
 
     node: TNode
-    part: tuple[Affine, ...]
+    chunk: tuple[Affine, ...]
     lane: Sym
 
     def __call__(self, *indices: Affine) -> Read:
-        return Read(self.node, (*self.part, *indices, Affine.of(self.lane)))
+        return Read(self.node, (*self.chunk, *indices, Affine.of(self.lane)))
 
     def pair(self, k: Affine) -> Complex:
-        """The parts of a complex number."""
+        """The components of a complex number."""
         return self(k, Affine()), self(k, Affine.of(1))
 
 
 def _numbers(spectrum: Spectrum) -> tuple[Sym, Sym, Sym]:
-    """Loops over the rows, numbers and parts of a spectrum."""
+    """Loops over the rows, numbers and components of a spectrum."""
     return Sym("j", 0, spectrum.count - 1), Sym("q", 0, spectrum.size - 1), Sym("c", 0, 1)
 
 

@@ -5,8 +5,8 @@ A stage of radix r turns a transform of length r * l into r transforms of length
     y[p, j, q] = w ** (j * p) * (sum over k of x[p + l * k, q] * v ** (j * k))    for p in 0..l, q in 0..s, j in 0..r
 
 with w and v the roots of unity of order r * l and r. After the last stage, the results are in order. Nodes have one
-axis for each earlier stage in place of q, so that all indices of a stage are loops; parts of complex numbers are
-adjacent along the axis of j.
+axis for each earlier stage in place of q, so that all indices of a stage are loops; the components of complex numbers
+are adjacent along the axis of j.
 
 Source: Stockham 1966; Van Loan 1992, section 1.7.
 """
@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Assign, Call, Convert, Index, Number, Origin, Piece, Read, Value
-from ocannl.ir.ops import ADD, BY_NAME, MUL, NEG, SUB
+from ocannl.ir.assign import Assign, Call, Convert, Index, Number, Origin, Piece, Read, Value, call
+from ocannl.ir.ops import ADD, MUL, NEG, SUB
 from ocannl.ir.precision import Precision, float64
 from ocannl.ir.tnode import TNode
 
@@ -30,7 +30,7 @@ Complex = tuple[Value, Value]
 class TwiddleFactors:
     """A table of the powers of the root of unity of order `count`, for transforms in one direction."""
 
-    node: TNode  # of two rows, the real and imaginary parts
+    node: TNode  # of two rows, the real and imaginary components
     count: int
     is_inverse: bool
 
@@ -40,8 +40,8 @@ class TwiddleFactors:
         step = 2 * math.pi / self.count * (1 if self.is_inverse else -1)
         angle = call("mul", Convert(Index(Affine.of(power)), float64), Number(step))
         pieces = [
-            Piece((power,), (Affine.of(part), Affine.of(power)), Convert(call(name, angle), self.node.precision))
-            for part, name in enumerate(("cos", "sin"))
+            Piece((power,), (Affine.of(component), Affine.of(power)), Convert(call(name, angle), self.node.precision))
+            for component, name in enumerate(("cos", "sin"))
         ]
         return Assign(self.node, None, False, tuple(pieces), origin)
 
@@ -53,8 +53,8 @@ class TwiddleFactors:
 class StockhamStages:
     """The stages of transforms of `length` numbers in each lane of a strip of rows.
 
-    `node` creates a node with axes of some sizes before that of the lanes, and returns it with the indices of the part
-    of the threads that execute the strip.
+    `node` creates a node with axes of some sizes before that of the lanes, and returns it with the index of the chunk
+    of strips, which one thread executes.
     """
 
     length: int
@@ -84,21 +84,21 @@ class StockhamStages:
                 results += multiply(value, self.twiddles.power(p * step)) if j and length > 1 else value
             if number == len(radices) - 1:
                 merged = Affine.sum((math.prod(earlier[n + 1 :]), digit) for n, digit in enumerate(digits))
-                target, part = self.node("spectrum", (2 * radix, sums), self.precision)
-                indices = (*part, Affine.of(outputs), merged, Affine.of(self.lane))
+                target, chunk = self.node("spectrum", (2 * radix, sums), self.precision)
+                indices = (*chunk, Affine.of(outputs), merged, Affine.of(self.lane))
             else:
-                target, part = self.node(f"stage{number + 1}", (length, 2 * radix, *earlier), self.precision)
-                indices = (*part, p, Affine.of(outputs), *map(Affine.of, digits), Affine.of(self.lane))
+                target, chunk = self.node(f"stage{number + 1}", (length, 2 * radix, *earlier), self.precision)
+                indices = (*chunk, p, Affine.of(outputs), *map(Affine.of, digits), Affine.of(self.lane))
             stages.append(Assign(target, None, False, (Piece(loops, indices, cases(outputs, results)),), self.origin))
-            read = _reader(target, part, self.lane)
+            read = _reader(target, chunk, self.lane)
             earlier, sums = (radix, *earlier), sums * radix
-        return stages, Spectrum(target, part, self.lane, radices[-1], self.length // radices[-1])
+        return stages, Spectrum(target, chunk, self.lane, radices[-1], self.length // radices[-1])
 
 
-def _reader(node: TNode, part: tuple[Affine, ...], lane: Sym) -> Callable[[Affine, Sequence[Sym]], Complex]:
+def _reader(node: TNode, chunk: tuple[Affine, ...], lane: Sym) -> Callable[[Affine, Sequence[Sym]], Complex]:
     def read(at: Affine, digits: Sequence[Sym]) -> Complex:
         j, *others = map(Affine.of, digits)
-        real, imaginary = (Read(node, (*part, at, j * 2 + c, *others, Affine.of(lane))) for c in (0, 1))
+        real, imaginary = (Read(node, (*chunk, at, j * 2 + c, *others, Affine.of(lane))) for c in (0, 1))
         return real, imaginary
 
     return read
@@ -109,13 +109,13 @@ class Spectrum:
     """The results of the last stage; number `q + size * j` is in row `j` of `count`."""
 
     node: TNode
-    part: tuple[Affine, ...]
+    chunk: tuple[Affine, ...]
     lane: Sym
     count: int
     size: int
 
     def at(self, j: Affine, q: Affine) -> Complex:
-        real, imaginary = (Read(self.node, (*self.part, j * 2 + c, q, Affine.of(self.lane))) for c in (0, 1))
+        real, imaginary = (Read(self.node, (*self.chunk, j * 2 + c, q, Affine.of(self.lane))) for c in (0, 1))
         return real, imaginary
 
 
@@ -165,7 +165,3 @@ def times_i(z: Complex) -> Complex:
 
 def conjugate(z: Complex) -> Complex:
     return z[0], Call(NEG, (z[1],))
-
-
-def call(name: str, *args: Value) -> Call:
-    return Call(BY_NAME[name], args)
