@@ -95,8 +95,8 @@ def _apply_float(b: Builder, op: Op, precision: Precision, args: tuple[str, ...]
         case "sat01_gate":
             inside = b.op("and", "i1", b.test("fcmp ogt", t, x, "0.0"), b.test("fcmp olt", t, x, "1.0"))
             return b.select(inside, t, args[1], "0.0")
-        case "max" | "min" as name:
-            return _min_max(b, "olt" if name == "max" else "ogt", t, *args)
+        case "max" | "min":
+            return _min_max(b, op, precision, *args)
         case "mod":
             return b.call(t, _helper(b, f"ocannl-mod.{MANGLED_TYPES[t]}", _MOD, t), t, *args)
         case _:
@@ -109,12 +109,13 @@ def extreme_of_numbers(b: Builder, op: Op, precision: Precision, x: str, y: str)
     return b.select(b.test(f"fcmp {'olt' if op.name == 'max' else 'ogt'}", t, x, y), t, y, x)
 
 
-def _min_max(b: Builder, relation: str, t: str, x: str, y: str) -> str:
-    """A maximum or minimum that propagates NaN; `y` is selected where `relation` holds for x and y."""
+def _min_max(b: Builder, op: Op, precision: Precision, x: str, y: str) -> str:
+    """A maximum or minimum that propagates NaN."""
     if not x.startswith("%"):
         x, y = y, x
-    result = b.select(b.test(f"fcmp {relation}", t, x, y), t, y, x)  # x when x is NaN
+    result = extreme_of_numbers(b, op, precision, x, y)
     if y.startswith(("%", "0x7FF")):
+        t = LLVM_TYPES[precision]
         return b.select(b.test("fcmp uno", t, y, "0.0"), t, y, result)
     return result
 

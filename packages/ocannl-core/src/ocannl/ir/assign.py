@@ -184,6 +184,18 @@ def written_nodes(comp: Comp) -> Iterator[TNode]:
                 yield lhs
 
 
+def read_nodes(comp: Comp) -> Iterator[TNode]:
+    """The nodes that statements read, in order of the text; with repetitions."""
+    for statement in statements(comp):
+        match statement:
+            case HostCall():
+                yield from statement.read
+            case Conditional(condition):
+                yield from (read.node for read in reads(condition))
+            case Assign(pieces=pieces):
+                yield from (read.node for piece in pieces for read in piece.reads)
+
+
 def statements(comp: Comp) -> Iterator[Assign | Conditional | HostCall]:
     """The assignments and host calls in order of the text, and each conditional before its statements."""
     stack: list[Comp] = [comp]

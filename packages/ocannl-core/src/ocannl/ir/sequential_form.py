@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from dataclasses import replace
 
-from ocannl.ir.assign import (
-    Assign,
-    Comp,
-    Conditional,
-    LabeledBlock,
-    Loop,
-    ParallelForm,
-    Seq,
-    reads,
-    statements,
-)
-from ocannl.ir.host_call import HostCall
+from ocannl.ir.assign import Assign, Comp, Conditional, LabeledBlock, Loop, ParallelForm, Seq, read_nodes
 from ocannl.ir.tnode import TNode
 
 
@@ -27,7 +16,7 @@ def sequential_form(code: Comp, kept: Container[TNode] = ()) -> Comp:
     result = _replaced(code, unread)
     if not unread:
         return result
-    dropped = {node for node in unread if node not in kept} - set(_read_nodes(result))
+    dropped = {node for node in unread if node not in kept} - set(read_nodes(result))
     return _without_assignments(result, dropped) if dropped else result
 
 
@@ -42,17 +31,6 @@ def _replaced(code: Comp, unread: dict[TNode, None]) -> Comp:
             return replace(code, body=_replaced(body, unread))
         case _:
             return code
-
-
-def _read_nodes(code: Comp) -> Iterator[TNode]:
-    for statement in statements(code):
-        match statement:
-            case HostCall():
-                yield from statement.read
-            case Conditional(condition):
-                yield from (read.node for read in reads(condition))
-            case Assign(pieces=pieces):
-                yield from (read.node for piece in pieces for read in piece.reads)
 
 
 def _without_assignments(code: Comp, dropped: set[TNode]) -> Comp:

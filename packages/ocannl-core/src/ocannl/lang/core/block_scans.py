@@ -20,8 +20,22 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.assign import Assign, Call, Comp, Convert, Index, Number, Origin, ParallelForm, Piece, Read, Seq, Value
-from ocannl.ir.ops import BY_NAME, Op, neutral_element
+from ocannl.ir.assign import (
+    Assign,
+    Call,
+    Comp,
+    Convert,
+    Index,
+    Number,
+    Origin,
+    ParallelForm,
+    Piece,
+    Read,
+    Seq,
+    Value,
+    call,
+)
+from ocannl.ir.ops import Op, neutral_element
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import Projections
 from ocannl.ir.tnode import TNode, temporary_of
@@ -120,9 +134,9 @@ class _Elaboration:
         """Stores and returns the prefixes within blocks; the last loop is that over the cells of a block."""
         cell = blocks[-1]
         other = Sym(f"{self.position.name}_other", cell.lo, cell.hi)
-        is_included = Call(BY_NAME[comparison], (Index(Affine.of(cell)), Index(Affine.of(other))))
+        is_included = call(comparison, Index(Affine.of(cell)), Index(Affine.of(other)))
         value = source(start + Affine.of(other))
-        masked: Value = Call(BY_NAME["where"], (is_included, value, Number(self.identity)))
+        masked: Value = call("where", is_included, value, Number(self.identity))
         node, cells = self._node("within", *(sym.extent for sym in blocks)), self._indices(*map(Affine.of, blocks))
         self._add(node, self.scan.op, Piece((*self.loops, *blocks, other), cells, masked))
         return _Prefix(blocks, start + Affine.of(cell), Read(node, cells))
