@@ -10,23 +10,25 @@ from __future__ import annotations
 import numpy as np
 
 from ocannl.lang.linalg.arrays import Array, lower_half, symmetric_part, transposed
+from ocannl.lang.linalg.lapack import product
 from ocannl.lang.linalg.triangular import solve_triangular
 
 
 def cholesky(g: Array, l: Array, a: Array) -> tuple[Array]:
     """`sym(l**-T @ phi(l.T @ g) @ l**-1)`, where `phi` is the lower triangle with half of the diagonal."""
-    inner = lower_half(transposed(l) @ np.tril(g))
+    inner = lower_half(product(transposed(l), np.tril(g)))
     left = solve_triangular(l, inner, lower=True, transpose=True)
     return (symmetric_part(transposed(solve_triangular(l, transposed(left), lower=True, transpose=True))),)
 
 
 def eigh(g: Array, packed: Array, a: Array) -> tuple[Array]:
-    """`sym(v @ (diag(g_w) + f * (v.T @ g_v)) @ v.T)` with `f[i, j] = 1 / (w[j] - w[i])`."""
+    """`v @ (diag(g_w) + sym(f * (v.T @ g_v))) @ v.T` with `f[i, j] = 1 / (w[j] - w[i])`."""
     w, v, g_w, g_v = packed[..., 0, :], packed[..., 1:, :], g[..., 0, :], g[..., 1:, :]
     left = v * g_w[..., None, :]
     if g_v.any():
-        left = left + v @ _quotient(transposed(v) @ g_v, w[..., None, :] - w[..., :, None])
-    return (symmetric_part(left @ transposed(v)),)
+        inner = _quotient(product(transposed(v), g_v), w[..., None, :] - w[..., :, None])
+        left = left + product(v, symmetric_part(inner))
+    return (product(left, transposed(v)),)
 
 
 def svd(g_u: Array, g_s: Array, g_vh: Array, u: Array, s: Array, vh: Array) -> tuple[Array]:
@@ -34,12 +36,15 @@ def svd(g_u: Array, g_s: Array, g_vh: Array, u: Array, s: Array, vh: Array) -> t
     difference = (columns - rows) * (columns + rows)
     left, right = u * g_s[..., None, :], None
     if g_u.any():
-        left = left + u @ (_quotient(transposed(u) @ g_u - transposed(g_u) @ u, difference) * columns)
-        left = left + _quotient(g_u - u @ (transposed(u) @ g_u), columns)
+        inner = product(transposed(u), g_u)
+        left = left + product(u, _quotient(inner - transposed(inner), difference) * columns)
+        left = left + _quotient(g_u - product(u, inner), columns)
     if g_v.any():
-        left = left + u @ (_quotient(transposed(v) @ g_v - transposed(g_v) @ v, difference) * rows)
-        right = _quotient(g_v - v @ (vh @ g_v), columns)
-    return (left @ vh if right is None else left @ vh + u @ transposed(right),)
+        inner = product(vh, g_v)
+        left = left + product(u, _quotient(inner - transposed(inner), difference) * rows)
+        right = _quotient(g_v - product(v, inner), columns)
+    contribution = product(left, vh)
+    return (contribution if right is None else contribution + product(u, transposed(right)),)
 
 
 def qr(g_q: Array, g_r: Array, q: Array, r: Array, a: Array) -> tuple[Array]:
@@ -48,24 +53,24 @@ def qr(g_q: Array, g_r: Array, q: Array, r: Array, a: Array) -> tuple[Array]:
     if k == r.shape[-1]:
         return (_tall_qr(g_q, g_r, q, r),)
     g_t = g_r[..., k:]
-    g_x = _tall_qr(g_q + a[..., k:] @ transposed(g_t), g_r[..., :k], q, r[..., :k])
-    return (np.concatenate([g_x, q @ g_t], -1),)
+    g_x = _tall_qr(g_q + product(a[..., k:], transposed(g_t)), g_r[..., :k], q, r[..., :k])
+    return (np.concatenate([g_x, product(q, g_t)], -1),)
 
 
 def _tall_qr(g_q: Array, g_r: Array, q: Array, r: Array) -> Array:
-    m = r @ transposed(g_r)
+    m = product(r, transposed(g_r))
     if g_q.any():
-        m = m - transposed(g_q) @ q
+        m = m - product(transposed(g_q), q)
     half = lower_half(m)
-    right = g_q + q @ (half + transposed(half))
+    right = g_q + product(q, half + transposed(half))
     return transposed(solve_triangular(r, transposed(right), lower=False))
 
 
 def lu(g_l: Array, g_u: Array, p: Array, l: Array, u: Array) -> tuple[Array]:
     """`p @ l**-T @ (tril(l.T @ g_l, -1) + triu(g_u @ u.T)) @ u**-T`."""
-    inner = np.tril(transposed(l) @ g_l, -1) + np.triu(g_u @ transposed(u))
+    inner = np.tril(product(transposed(l), g_l), -1) + np.triu(product(g_u, transposed(u)))
     left = solve_triangular(l, inner, lower=True, transpose=True, unit_diagonal=True)
-    return (p @ transposed(solve_triangular(u, transposed(left), lower=False)),)
+    return (product(p, transposed(solve_triangular(u, transposed(left), lower=False))),)
 
 
 def _quotient(numerator: Array, denominator: Array) -> Array:

@@ -1,6 +1,7 @@
-"""LAPACK by SciPy for large matrices, where it is faster than NumPy, and by NumPy for all others.
+"""LAPACK and BLAS by SciPy for large matrices, where it is faster than NumPy, and by NumPy for all others.
 
-All functions take stacks of matrices, like those of `numpy.linalg`.
+All functions take stacks of matrices, like those of `numpy.linalg`. Products of large matrices are SciPy's as well:
+each package has an OpenBLAS of its own, and the waiting threads of one keep the cores from those of the other.
 """
 
 from __future__ import annotations
@@ -31,6 +32,28 @@ def routines(a: Array, *names: str) -> list[Any] | None:
     """The LAPACK routines for the type of a large matrix; None for small matrices and without SciPy."""
     scipy = library(a)
     return None if scipy is None else list(scipy.get_lapack_funcs(names, dtype=a.dtype))
+
+
+def product(a: Array, b: Array) -> Array:
+    """`a @ b`. The stacks broadcast."""
+    scipy = library(a) and library(b)
+    if scipy is None or a.dtype != b.dtype:
+        return np.asarray(a @ b)
+    (multiply,) = scipy.get_blas_funcs(("gemm",), dtype=a.dtype)
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, b))
+    out = np.empty((*stack, a.shape[-2], b.shape[-1]), a.dtype)
+    for at in np.ndindex(stack):  # of the transposes, which are in the order of Fortran
+        (left, is_left_transposed), (right, is_right_transposed) = columns_first(b[at].T), columns_first(a[at].T)
+        multiply(
+            1, left, right, trans_a=is_left_transposed, trans_b=is_right_transposed, c=out[at].T, overwrite_c=True
+        )
+    return out
+
+
+def columns_first(a: Array) -> tuple[Array, bool]:
+    """A matrix, or its transpose if that is in the order of Fortran, and whether it is the transpose."""
+    return (a.T, True) if a.flags.c_contiguous and not a.flags.f_contiguous else (a, False)
 
 
 def solve(a: Array, b: Array) -> Array:
@@ -153,15 +176,18 @@ def slogdet_of_factors(packed: Array) -> tuple[Array, Array]:
 
 def qr(a: Array) -> tuple[Array, Array]:
     """The reduced QR decomposition."""
-    scipy = library(a)
-    if scipy is None:
+    functions = routines(a, "geqrf", "geqrf_lwork", "orgqr")
+    if functions is None:
         q, r = np.linalg.qr(a)
         return q, r
-    k = min(a.shape[-2:])
+    factorize, workspace, accumulate = functions
+    k, size = min(a.shape[-2:]), int(workspace(*a.shape[-2:])[0])
     q, r = np.empty((*a.shape[:-1], k), a.dtype), np.empty((*a.shape[:-2], k, a.shape[-1]), a.dtype)
     for at in np.ndindex(a.shape[:-2]):
-        q[at], r[at] = scipy.qr(a[at], mode="economic", check_finite=False)
-    return q, r
+        vectors, factors, _, _ = factorize(a[at], lwork=size)
+        r[at] = vectors[:k]
+        q[at], _, _ = accumulate(vectors[:, :k], factors, lwork=size, overwrite_a=1)
+    return q, np.triu(r)
 
 
 def reflectors(a: Array) -> Array:
@@ -197,25 +223,35 @@ def columns_of(packed: Array) -> Array:
 
 def eigh(a: Array) -> tuple[Array, Array]:
     """The eigenvalues and eigenvectors of symmetric matrices. Raises: ValueError for NaN and infinities."""
-    scipy = library(a)
-    if scipy is None:
+    if library(a) is None:
         values, vectors = np.linalg.eigh(a)
         return values, vectors
-    values, vectors = np.empty(a.shape[:-1], a.dtype), np.empty_like(a)
-    for at in np.ndindex(a.shape[:-2]):
-        values[at], vectors[at] = scipy.eigh(a[at], driver="evd")
-    return values, vectors
+    return _eigh_by_scipy(a, vectors=True)
 
 
 def eigvalsh(a: Array) -> Array:
     """The eigenvalues of symmetric matrices. Raises: ValueError for NaN and infinities."""
-    scipy = library(a)
-    if scipy is None:
+    if library(a) is None:
         return np.asarray(np.linalg.eigvalsh(a))
-    values = np.empty(a.shape[:-1], a.dtype)
+    return _eigh_by_scipy(a, vectors=False)[0]
+
+
+def _eigh_by_scipy(a: Array, vectors: bool) -> tuple[Array, Array]:
+    """The eigenvalues and, with `vectors`, the eigenvectors of large symmetric matrices."""
+    functions = routines(a, "syevd", "syevd_lwork")
+    assert functions is not None
+    decompose, workspace = functions
+    if not np.isfinite(a).all():
+        raise ValueError("array must not contain infs or NaNs")
+    size, integers, _ = workspace(a.shape[-1], compute_v=vectors)
+    size = int(np.nextafter(np.float32(size), np.float32(np.inf)))  # float32 may have rounded it down
+    values, columns = np.empty(a.shape[:-1], a.dtype), np.empty_like(a)
     for at in np.ndindex(a.shape[:-2]):
-        values[at] = scipy.eigh(a[at], eigvals_only=True, driver="evd")
-    return values
+        values[at], basis, info = decompose(a[at].T, compute_v=vectors, lwork=size, liwork=integers)
+        _refuse(info, "The eigenvalues do not converge")
+        if vectors:
+            columns[at] = basis
+    return values, columns
 
 
 def svd(a: Array) -> tuple[Array, Array, Array]:

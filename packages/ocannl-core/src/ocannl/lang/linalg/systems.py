@@ -113,7 +113,7 @@ def _shared_factors(a: Tensor) -> Tensor | None:
 
 
 def _outer(x: Array, y: Array, column: bool) -> Array:
-    return np.asarray(x[..., :, None] * y[..., None, :] if column else x @ transposed(y))
+    return np.asarray(x[..., :, None] * y[..., None, :] if column else lapack.product(x, transposed(y)))
 
 
 def inv(a: object, *, label: str | None = None) -> Tensor:
@@ -129,7 +129,7 @@ def inv(a: object, *, label: str | None = None) -> Tensor:
     spec = form_of(a).spec("n", "n")
 
     def gradient(g: Array, x: Array, a: Array) -> tuple[Array]:
-        return (-transposed(x) @ g @ transposed(x),)
+        return (-lapack.product(lapack.product(transposed(x), g), transposed(x)),)
 
     return host_operation("inv", f"{spec} => {spec}", lapack.inv, gradient, [a], label=label)
 

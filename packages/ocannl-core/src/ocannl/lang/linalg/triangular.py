@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ocannl.lang.linalg.arrays import Array, transposed
-from ocannl.lang.linalg.lapack import routines
+from ocannl.lang.linalg.lapack import columns_first, library
 
 BLOCK = 16  # rows that are substituted one by one
 
@@ -46,9 +46,22 @@ def _substitute(a: Array, x: Array, lower: bool, unit_diagonal: bool) -> None:
 
 def _solved_by_scipy(a: Array, x: Array, lower: bool, unit_diagonal: bool) -> bool:
     """Replaces `x` by the solution; false for small matrices and without SciPy."""
-    functions = routines(a.astype(x.dtype, copy=False), "trtrs")
-    if functions is None:
+    scipy = library(a)
+    if scipy is None:
         return False
+    (solve,) = scipy.get_blas_funcs(("trsm",), dtype=x.dtype)
     for at in np.ndindex(a.shape[:-2]):
-        x[at], _ = functions[0](a[at], x[at], lower=lower, unitdiag=unit_diagonal)
+        matrix, is_transposed = columns_first(a[at].astype(x.dtype, copy=False))
+        sides, of_transposes = columns_first(x[at])  # `x.T @ a.T = b.T`
+        solution = solve(
+            1,
+            matrix,
+            sides,
+            side=of_transposes,
+            lower=lower != is_transposed,
+            trans_a=is_transposed != of_transposes,
+            diag=unit_diagonal,
+            overwrite_b=True,
+        )
+        x[at] = solution.T if of_transposes else solution
     return True
