@@ -75,7 +75,7 @@ def test_accuracy(n, name):
     assert ours < 2 * relative_error(expected(name, rounded, fft=library()), exact)
 
 
-@pytest.mark.parametrize("rows", [(47,), (2, 50), (2, 150, 3)])
+@pytest.mark.parametrize("rows", [(47,), (2, 50), (2, 150, 3), (19, 33)])
 @pytest.mark.parametrize("name", NAMES)
 def test_rows(ctx, name, rows):
     """Rows that fill no strip, and several axes of rows."""
@@ -84,6 +84,15 @@ def test_rows(ctx, name, rows):
     result = transform(name, array, norm)
     assert is_compiled(result.forward)
     np.testing.assert_allclose(result.numpy(ctx), expected(name, array, norm), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [(47,), (19, 33), (8, 997), (400,)])
+def test_rows_on_several_threads(rows):
+    """Threads share the strips, those of the last rows as well; the results do not depend on how many there are."""
+    array = operand("rfft", rows, 64)
+    one, several = (transform("rfft", array).numpy(oc.Context("llvm", threads=threads)) for threads in (1, 3))
+    np.testing.assert_array_equal(several, one)
+    np.testing.assert_allclose(one, expected("rfft", array), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("rows", [MIN_ROWS, MIN_ROWS + 1, 8 * LANES + 1])

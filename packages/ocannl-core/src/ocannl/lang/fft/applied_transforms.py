@@ -51,7 +51,7 @@ def transform_real(
         return np.asarray(library().irfft(spectrum, n, last, ADJOINT_NORM[norm]))
 
     sizes = {PAIR.name: 2, frequency: n // 2 + 1}
-    rows = TransformedRows(axes, TransformKind.RFFT, False, norm, frames=frames)
+    rows = TransformedRows(axes, TransformKind.RFFT, norm, frames=frames)
     return apply_transform(
         name, axes, axes.result(is_complex=True, last=frequency), sizes, forward, backward, label, rows
     )
@@ -91,7 +91,6 @@ class TransformedRows:
 
     axes: TransformAxes
     kind: TransformKind
-    is_inverse: bool
     norm: Norm
     size: int | None = None
     frames: Frames | None = None
@@ -101,9 +100,9 @@ class TransformedRows:
         if axes.pair_position != count or axes.transformed != (count - 1,):
             return None
         length = axes.size(axes.names[-1]) if self.size is None else self.size
-        unscaled = "forward" if self.is_inverse else "backward"
+        unscaled = "forward" if self.kind.is_inverse else "backward"
         scale = 1.0 if self.norm == unscaled else length**-0.5 if self.norm == "ortho" else 1 / length
-        return RowTransforms(self.kind, self.is_inverse, length, scale, self.frames)
+        return RowTransforms(self.kind, length, scale, self.frames)
 
 
 def ends_in_memory_order(axes: TransformAxes, count: int, array: Array) -> bool:

@@ -16,7 +16,7 @@ Source: Press et al. 2007, section 12.3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
@@ -62,8 +62,13 @@ MIN_LENGTH, MAX_LENGTH = 16, 1024  # of rows; strips of longer ones leave the ca
 
 class TransformKind(Enum):
     FFT = "fft"
+    IFFT = "ifft"
     RFFT = "rfft"
     IRFFT = "irfft"
+
+    @property
+    def is_inverse(self) -> bool:
+        return self in (TransformKind.IFFT, TransformKind.IRFFT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,6 @@ class RowTransforms:
     before that of pairs. `frames` are the rows, if they are those of a signal."""
 
     kind: TransformKind
-    is_inverse: bool
     length: int
     scale: float
     frames: Frames | None = None
@@ -102,22 +106,25 @@ class RowTransforms:
 
     def _are_compiled(self, source: TNode, target: TNode) -> bool:
         """Whether there are many rows, whose lengths are powers of two and such that strips stay in the caches."""
-        n, kinds = self.length, {source.precision, target.precision}
+        n, precisions = self.length, {source.precision, target.precision}
         rows = _leading(self.kind, source)
         frequencies = n // 2 + 1
-        lengths = {
-            TransformKind.FFT: (n, n), TransformKind.RFFT: (n, frequencies), TransformKind.IRFFT: (frequencies, n)
-        }[self.kind]  # fmt: skip
+        lengths = {TransformKind.RFFT: (n, frequencies), TransformKind.IRFFT: (frequencies, n)}.get(self.kind, (n, n))
         if (source.dims[len(rows)], target.dims[len(rows)]) != lengths:
             return False  # the operand of a rewritten graph
         is_short = MIN_LENGTH <= n <= MAX_LENGTH and n & (n - 1) == 0
         is_large = max(rows, default=0) >= MIN_ROWS and prod(rows) * n >= MIN_CELLS
-        return is_short and is_large and len(kinds) == 1 and kinds <= {float32, float64}
+        return is_short and is_large and len(precisions) == 1 and precisions <= {float32, float64}
 
 
 def _leading(kind: TransformKind, source: TNode) -> tuple[int, ...]:
     """The sizes of the axes before that of the rows."""
     return source.dims[: -1 if kind is TransformKind.RFFT else -2]
+
+
+def _chunk_count(count: int) -> int:
+    """The number of chunks of equal size that leave the fewest of `count` iterations."""
+    return min(range(min(CHUNKS, count), min(2 * CHUNKS, count) + 1), key=lambda chunks: count % chunks)
 
 
 class _Strips:
@@ -139,36 +146,49 @@ class _Strips:
         self.outer = [iteration(f"i{n}", size) for n, size in enumerate(leading) if n != self.axis]
         self.lane = Sym("lane", 0, LANES - 1)
         self.private: dict[str, TNode] = {}
-        strips = self.rows // LANES
-        counts = range(min(CHUNKS, strips), min(2 * CHUNKS, strips) + 1)
-        self.chunks = min(counts, key=lambda chunks: strips % chunks)  # the fewest strips are in no chunk
-        self.chunk: Affine = Affine()  # that the current strip is in
-        self.first_row: Affine = Affine()  # of the current strip
+        self.chunks = max(map(_chunk_count, (self.rows // LANES, *[loop.extent for loop in self.outer])))
+        self.chunk = self.first_row = Affine()  # those of the current strip
+        self.outer_at: list[Affine] = []
         twiddles = temporary_of(target, "twiddles", (2, self.length), self.precision)
-        self.twiddles = TwiddleFactors(twiddles, self.length, transforms.is_inverse)
+        self.twiddles = TwiddleFactors(twiddles, self.length, self.kind.is_inverse)
 
     def code(self) -> Comp:
-        """Returns the chunks, and the strips from the last row backwards that cover the rows that are in no chunk: rows
-        of the last chunk may be transformed again."""
-        size = self.rows // LANES // self.chunks
-        chunk, strip = iteration("chunk", self.chunks), iteration("strip", size)
-        code = [self._loops((chunk, *self.outer, strip), chunk, (Affine.of(chunk) * size + Affine.of(strip)) * LANES)]
-        if left := self.rows - self.chunks * size * LANES:
-            strip = iteration("strip", -(-left // LANES))
-            code.append(self._loops((*self.outer, strip), Affine(), Affine.of(strip) * -LANES + (self.rows - LANES)))
-        return Seq((self.twiddles.code(self.origin), *code))
+        """Returns the strips in chunks, then those from the last row backwards that cover the rows that are in no
+        chunk: rows of the last chunk may be transformed again."""
+        strips = self.rows // LANES
+        strips -= strips % _chunk_count(strips)
+        loops = [*self.outer, iteration("strip", strips)]
+        code = [self.twiddles.code(self.origin), *self._shared(loops, loops[-1], lambda strip: strip * LANES)]
+        if left := self.rows - strips * LANES:
+            loops = [*self.outer, iteration("strip", -(-left // LANES))]
+            longest = max(loops, key=lambda loop: loop.extent)
+            code += self._shared(loops, longest, lambda strip: strip * -LANES + (self.rows - LANES))
+        return Seq(tuple(code))
 
-    def _loops(self, loops: tuple[Sym, ...], chunk: Sym | Affine, first_row: Affine) -> Comp:
-        self.chunk, self.first_row = Affine.of(chunk), first_row
-        body: list[Comp] = [*self._strip()]
-        private = tuple(self.private.values())
-        for sym in reversed(loops):
-            body = [Loop(sym, Seq(tuple(body)), private, (self.target,))]
-        return body[0]
+    def _shared(self, loops: list[Sym], shared: Sym, first_row: Callable[[Affine], Affine]) -> list[Comp]:
+        """The strips of all iterations of the loops, of which the last is that over strips. One of the loops is divided
+        into chunks of equal size; what they leave is one more."""
+        count = _chunk_count(shared.extent)
+        size = shared.extent // count
+        code = []
+        for chunks, start, extent in ((count, 0, size), (1, count * size, shared.extent - count * size)):
+            if not extent:
+                continue
+            chunk, part = iteration("chunk", chunks), iteration(shared.name, extent)
+            self.chunk = Affine.of(chunk)
+            position = self.chunk * size + Affine.of(part) + start
+            *self.outer_at, strip = [position if loop is shared else Affine.of(loop) for loop in loops]
+            self.first_row = first_row(strip)
+            body: list[Comp] = [*self._strip()]
+            private = tuple(self.private.values())
+            for loop in reversed([chunk, *[part if loop is shared else loop for loop in loops]]):
+                body = [Loop(loop, Seq(tuple(body)), private, (self.target,))]
+            code += body
+        return code
 
     def _strip(self) -> list[Assign]:
         match self.kind:
-            case TransformKind.FFT:
+            case TransformKind.FFT | TransformKind.IFFT:
                 return self._complex_to_complex()
             case TransformKind.RFFT:
                 return self._real_to_complex()
@@ -265,7 +285,7 @@ class _Strips:
 
     def _row(self, *indices: Affine) -> tuple[Affine, ...]:
         """The indices of a cell of a row of the source or the target."""
-        leading = list(map(Affine.of, self.outer))
+        leading = list(self.outer_at)
         leading.insert(self.axis, self.first_row + Affine.of(self.lane))
         return (*leading, *indices)
 

@@ -46,7 +46,7 @@ def _define_complex(name: str, number: int, function: str, adjoint: str, doc: st
             return _on_pairs(axes, adjoint, g, ADJOINT_NORM[norm])
 
         sizes = {PAIR.name: 2, **({axes.pair: 2} if axes.pair else {})}
-        rows = TransformedRows(axes, TransformKind.FFT, function == "ifftn", norm)
+        rows = TransformedRows(axes, TransformKind.IFFT if function == "ifftn" else TransformKind.FFT, norm)
         return apply_transform(name, axes, axes.result(is_complex=True), sizes, forward, backward, label, rows)
 
     return _documented(
@@ -96,7 +96,7 @@ def _define_inverse_real(name: str, number: int, doc: str) -> Callable[..., Tens
             return pair_array(spectrum, axes.pair_position)
 
         sizes = {time: size, **({axes.pair: 2} if axes.pair else {})}
-        rows = TransformedRows(axes, TransformKind.IRFFT, True, norm, size)
+        rows = TransformedRows(axes, TransformKind.IRFFT, norm, size)
         return apply_transform(
             name, axes, axes.result(is_complex=False, last=time), sizes, forward, backward, label, rows
         )
