@@ -44,15 +44,15 @@ def test_cells_of_ranks(kind: str, shape: tuple[int, int]) -> None:
             np.testing.assert_array_equal(OfRanks(ranks)(cells), order[:, list(ranks)], name)
 
 
-@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16", "int32", "uint64", "uint8", "bool"])
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16", "float8_e5m2", "int32", "uint64", "uint8", "bool"])
 @pytest.mark.parametrize("spec", ["ij => i", "ji => i"])
 def test_largest_cells_of_long_axes(kind: str, spec: str, backend: str) -> None:
     """Groups of cells are searched: full ones, and a smaller last one; few cells and many."""
-    is_bfloat16, ctx = kind == "bfloat16", oc.Context(backend)
+    is_narrow, ctx = kind in ("bfloat16", "float8_e5m2"), oc.Context(backend)
     for size, k in ((257, 1), (300, 8), (2048, 8), (3001, 100)):
-        for name, cells in arrays("float32" if is_bfloat16 else kind, (3, size)).items():
+        for name, cells in arrays("float32" if is_narrow else kind, (3, size)).items():
             x = oc.tensor(cells if spec == "ij => i" else cells.T, dtype=kind)
-            rounded = cells.astype(x.dtype.numpy).astype(np.float32) if is_bfloat16 else cells
+            rounded = cells.astype(x.dtype.numpy).astype(np.float32) if is_narrow else cells
             for largest in (False, True):
                 values, ids = oc.topk(x, k, spec, largest=largest)
                 ctx.run(oc.forward(values, ids))

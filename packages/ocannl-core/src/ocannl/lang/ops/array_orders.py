@@ -146,7 +146,8 @@ def _read(cells: Array, starts: Array, count: int, stride: int) -> Array:
     if len(cells) % count == 0 and not (starts % count).any():
         return cells.reshape(-1, count).take(starts // count, axis=0)
     last = len(cells) - count
-    windows = sliding_window_view(cells, count)[np.minimum(starts, last)]  # copies runs of cells
+    bits = cells.view(f"u{cells.dtype.itemsize}")  # NumPy cannot view float8_e5m2 with other strides
+    windows = sliding_window_view(bits, count)[np.minimum(starts, last)].view(cells.dtype)  # copies runs of cells
     is_late = starts > last
     if is_late.any():
         windows[is_late] = cells.take(starts[is_late, None] + np.arange(count), mode="clip")
