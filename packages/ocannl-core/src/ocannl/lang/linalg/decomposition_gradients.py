@@ -1,5 +1,5 @@
 """Gradients of decompositions, as functions of NumPy arrays: the gradient of the packed results, these results, and the
-matrix.
+matrix. Those of functions of a symmetric matrix are gradients whose symmetric part is meant.
 
 Products with reciprocals of differences of equal eigenvalues or singular values count as 0. Results that are not used,
 such as the vectors of `svdvals`, have gradients 0, whose products are not computed.
@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from ocannl.lang.linalg.arrays import Array, lower_half, symmetric_part, transposed
+from ocannl.lang.linalg.arrays import Array, lower_half, transposed
 from ocannl.lang.linalg.lapack import product
 from ocannl.lang.linalg.triangular import solve_triangular
 
 
 def cholesky(g: Array, l: Array, a: Array) -> tuple[Array]:
-    """`sym(l**-T @ phi(l.T @ g) @ l**-1)`, where `phi` is the lower triangle with half of the diagonal."""
+    """`l**-T @ phi(l.T @ g) @ l**-1`, where `phi` is the lower triangle with half of the diagonal."""
     inner = lower_half(product(transposed(l), np.tril(g)))
     left = solve_triangular(l, inner, lower=True, transpose=True)
-    return (symmetric_part(transposed(solve_triangular(l, transposed(left), lower=True, transpose=True))),)
+    return (transposed(solve_triangular(l, transposed(left), lower=True, transpose=True)),)
 
 
 def eigh(g: Array, packed: Array, a: Array) -> tuple[Array]:
-    """`v @ (diag(g_w) + sym(f * (v.T @ g_v))) @ v.T` with `f[i, j] = 1 / (w[j] - w[i])`."""
+    """`v @ (diag(g_w) + f * (v.T @ g_v)) @ v.T` with `f[i, j] = 1 / (w[j] - w[i])`."""
     w, v, g_w, g_v = packed[..., 0, :], packed[..., 1:, :], g[..., 0, :], g[..., 1:, :]
     left = v * g_w[..., None, :]
     if g_v.any():
-        inner = _quotient(product(transposed(v), g_v), w[..., None, :] - w[..., :, None])
-        left = left + product(v, symmetric_part(inner))
+        left = left + product(v, _quotient(product(transposed(v), g_v), w[..., None, :] - w[..., :, None]))
     return (product(left, transposed(v)),)
 
 

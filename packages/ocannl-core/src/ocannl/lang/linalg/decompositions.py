@@ -8,6 +8,8 @@ Source: Seeger et al. 2017 (Cholesky, eigenvectors); Walter, Lehmann, Lamour 201
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ocannl.base.errors import ShapeError
@@ -23,6 +25,7 @@ from ocannl.lang.ops.einsum import einsum, stop_gradient
 from ocannl.lang.ops.linalg import triu
 
 
+@composite
 def cholesky(a: object, *, label: str | None = None) -> Tensor:
     """The lower triangular `l` with `l @ l.T = a`, for the symmetric part of `a`, which must be positive definite.
 
@@ -34,11 +37,7 @@ def cholesky(a: object, *, label: str | None = None) -> Tensor:
     """
     a = embed(a)
     spec = form_of(a).spec("n", "n")
-
-    def forward(a: Array) -> Array:
-        return lapack.cholesky(symmetric_part(a))
-
-    return host_operation("cholesky", f"{spec} => {spec}", forward, gradients.cholesky, [a], label=label)
+    return _of_symmetric_part("cholesky", f"{spec} => {spec}", lapack.cholesky, gradients.cholesky, a, label)
 
 
 @composite
@@ -58,10 +57,10 @@ def eigh(a: object) -> tuple[Tensor, Tensor]:
     form = form_of(a)
 
     def forward(a: Array) -> Array:
-        w, v = lapack.eigh(symmetric_part(a))
+        w, v = lapack.eigh(a)
         return np.concatenate([w[..., None, :], v], -2)
 
-    packed = host_operation("eigh", f"{form.spec('n', 'n')} => ...|1^n,n", forward, gradients.eigh, [a])
+    packed = _of_symmetric_part("eigh", f"{form.spec('n', 'n')} => ...|1^n,n", forward, gradients.eigh, a)
     return row(packed, "w", "...|0,n => ...|n"), part(packed, "v", f"...|1^m,n => {form.spec('m', 'n')}")
 
 
@@ -76,13 +75,35 @@ def eigvalsh(a: object) -> Tensor:
     Raises: HostCallError, when it runs, for NaN and infinities; ShapeError.
     """
     a = embed(a)
-
-    def forward(a: Array) -> Array:
-        return lapack.eigvalsh(symmetric_part(a))
-
     if a.has_gradient and gradients_enabled.get():
         return eigh(a)[0]
-    return host_operation("eigvalsh", f"{form_of(a).spec('n', 'n')} => ...|n", forward, None, [a])
+    return _of_symmetric_part("eigvalsh", f"{form_of(a).spec('n', 'n')} => ...|n", lapack.eigvalsh, None, a)
+
+
+def _of_symmetric_part(
+    name: str,
+    spec: str,
+    forward: Callable[[Array], Array],
+    gradient: Callable[[Array, Array, Array], tuple[Array]] | None,
+    a: Tensor,
+    label: str | None = None,
+) -> Tensor:
+    """The host call on the symmetric part of `a`. That is compiled, which is much faster than transposition by NumPy,
+    unless the type of `a` would round it."""
+    if (kind := a.typing.current).is_float and lapack.keeps_factors(kind):
+        rows, columns = form_of(a).spec("i", "j"), form_of(a).spec("j", "i")
+        a = einsum(f"{rows}; {columns} => {rows}", a, a, combine="add") / 2
+        return host_operation(name, spec, forward, gradient, [a], label=label)
+
+    def of_symmetric_part(a: Array) -> Array:
+        return forward(symmetric_part(a))
+
+    def symmetric_gradient(g: Array, value: Array, a: Array) -> tuple[Array]:
+        assert gradient is not None
+        return (symmetric_part(*gradient(g, value, a)),)
+
+    rule = None if gradient is None else symmetric_gradient
+    return host_operation(name, spec, of_symmetric_part, rule, [a], label=label)
 
 
 @composite

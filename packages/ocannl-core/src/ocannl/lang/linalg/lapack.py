@@ -45,9 +45,7 @@ def product(a: Array, b: Array) -> Array:
     out = np.empty((*stack, a.shape[-2], b.shape[-1]), a.dtype)
     for at in np.ndindex(stack):  # of the transposes, which are in the order of Fortran
         (left, is_left_transposed), (right, is_right_transposed) = columns_first(b[at].T), columns_first(a[at].T)
-        multiply(
-            1, left, right, trans_a=is_left_transposed, trans_b=is_right_transposed, c=out[at].T, overwrite_c=True
-        )
+        multiply(1, left, right, trans_a=is_left_transposed, trans_b=is_right_transposed, c=out[at].T, overwrite_c=True)
     return out
 
 
