@@ -99,6 +99,8 @@ MAX_LATENCY_BOUND_LOADS = 4  # loads per term; with more loads the latency of th
 MAX_INTERLEAVED_STORES = 4  # iterations of a map's contiguous loop that is unrolled
 MAX_CASES = 16  # iterations of a loop that is unrolled since each stores a formula of its own
 MAX_UNFUSED_CELLS = 1 << 15  # of a nest with such a loop, whose arrays stay in the caches if it is not fused
+MAX_GUARDED_REGIONS = 16  # ranges of rows in which a guard may hold that have code of their own
+MAX_GUARD_VALUES = 1 << 16  # of the symbols in a guard, for each of which the rows are computed where it holds
 MAX_UNROLLED_EPILOGUE_OPS = 200  # additions up to which the epilogue of a tile is fully unrolled
 
 # --- packing, blocking, loop order (`schedule.plan`) -----------------------------------------------------------------

@@ -21,7 +21,11 @@ class TileRows:
 
     def row(self, n: int) -> TileRows:
         """Returns the single row with number `n`."""
-        return TileRows(self.sym, self.first + n, 1, self.offset + n)
+        return self.part(n, n + 1)
+
+    def part(self, first: int, end: int) -> TileRows:
+        """Returns the rows with numbers from `first` to `end`, exclusive."""
+        return TileRows(self.sym, self.first + first, end - first, self.offset + first)
 
 
 @dataclass(frozen=True, slots=True)

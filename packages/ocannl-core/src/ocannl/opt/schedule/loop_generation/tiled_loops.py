@@ -24,6 +24,7 @@ from ocannl.opt.schedule.loop_generation.blocked_summation import (
 )
 from ocannl.opt.schedule.loop_generation.blocking import ReductionBlock, whole_reduction
 from ocannl.opt.schedule.loop_generation.cell_emission import emit_cells
+from ocannl.opt.schedule.loop_generation.guarded_rows import guarded_regions
 from ocannl.opt.schedule.loop_generation.panels import Panel, number_tiles, with_copies
 from ocannl.opt.schedule.loop_generation.scalar_loops import build_scalar_loops
 from ocannl.opt.schedule.loop_generation.tile_region import TileLoops, TileRegion, TileRows, vector_strips
@@ -293,7 +294,8 @@ class _TileBuilder:
         """Builds loops with fresh symbols that accumulate the terms whose guard holds into `total`, which has an
         element for each cell of `total_region`.
 
-        Where guards hold in some rows only, as at the border of a padded image, rows are emitted one by one.
+        Where guards hold in some rows only, as at the border of a padded image, each range of rows that occurs has code
+        of its own; rows are emitted one by one if there are many ranges, or if terms outside of guards count.
         """
         assert self.summation is not None
         inner_levels = self.summation.levels[1:]
@@ -313,7 +315,7 @@ class _TileBuilder:
         cond, update = reduction.cond.substitute(region.values), reduction.update
         blocks_cond = self.summation.cond if counter is None else split_condition(self.summation.cond, [counter])[0]
         bounds = blocks_cond.substitute(region.values)
-        guards = [guard for guard in bounds_guards(update.value) if any(row.sym in guard.syms for row in region.rows)]
+        guards = bounds_guards(update.value)
         add_block = partial(self.add_block, reduction, sums, total_region)
         if not guards and not any(row.sym in cond.syms for row in region.rows):
             return nest_levels(levels, cond & bounds, term(region, update, sums[-1]), add_block)
@@ -321,11 +323,17 @@ class _TileBuilder:
         interior_update = replace(update, value=simplify_expr(update.value, interior))
         interior = interior.substitute(region.values)
         border: Body = ()
-        for row_region in _single_rows(region, {s for guard in (interior, cond) for s in guard.syms}):
-            row_values = {row.sym: row.first for row in row_region.rows if row.count == 1}
-            border += wrap_in_loops((), cond.substitute(row_values), term(row_region, update, sums[-1]))
-        body = If(_all_or_any_row(interior, region, min), term(region, interior_update, sums[-1]), border)
-        return nest_levels(levels, _all_or_any_row(cond, region, max) & bounds, (body,), add_block)
+        border_regions = None if guards else guarded_regions(region, cond, self.plan.tile_sizes)
+        if border_regions is None:
+            for row_region in _single_rows(region, {s for guard in (interior, cond) for s in guard.syms}):
+                row_values = {row.sym: row.first for row in row_region.rows if row.count == 1}
+                border += wrap_in_loops((), cond.substitute(row_values), term(row_region, update, sums[-1]))
+        else:
+            for row_region in reversed(border_regions):  # of those in which the condition holds, the largest one counts
+                body = term(row_region, update, sums[-1])
+                border = (If(_all_or_any_row(cond, row_region, min), body, border),)
+        terms = If(_all_or_any_row(interior, region, min), term(region, interior_update, sums[-1]), border)
+        return nest_levels(levels, _all_or_any_row(cond, region, max) & bounds, (terms,), add_block)
 
     def has_unrolled_blocks(self, reduction: Reduction) -> bool:
         """Whether the reduction has few blocks, whose number is constant. Unrolled, the first block starts the
