@@ -3,8 +3,9 @@
     python benchmarks/operations.py [names] [--gradient] [--threads 1] [--size 4096] [--type float32] [--backend llvm]
 
 They run in turns, each twice, and the best second run counts; the ratio is that to the faster peer. Names select the
-rows whose first word they are. The process is bound to as many cores as there are threads, which limits JAX. With one
-thread, processor time counts, which other programs disturb less.
+rows whose first word they are; operations without gradients have no row with `--gradient`. The process is bound to as
+many cores as there are threads, which limits JAX. With one thread, processor time counts, which other programs disturb
+less.
 """
 
 from __future__ import annotations
@@ -203,8 +204,8 @@ ROWS += (
 )
 
 
-def ours(row: Row, arrays: Sequence[np.ndarray], arguments: argparse.Namespace) -> Callable[[], object]:
-    """A compiled routine over the arrays."""
+def ours(row: Row, arrays: Sequence[np.ndarray], arguments: argparse.Namespace) -> Callable[[], object] | None:
+    """A compiled routine over the arrays; None for a gradient that does not exist."""
     ctx = oc.Context(arguments.backend, threads=arguments.threads)
     if not arguments.gradient:
         xs = [oc.placeholder(f"x{n}", o=list(a.shape), dtype=arguments.type) for n, a in enumerate(arrays)]
@@ -213,6 +214,8 @@ def ours(row: Row, arrays: Sequence[np.ndarray], arguments: argparse.Namespace) 
         return ctx.compile(row.ours(*xs).forward)
     params = [oc.param(f"x{n}", a) for n, a in enumerate(arrays)]
     loss = row.ours(*params).sum()
+    if not loss.has_gradient:
+        return None
     ctx.init(loss)
     return ctx.compile(train.grad_update(loss), keep=[p.grad for p in params])
 
@@ -239,7 +242,9 @@ def compare(row: Row, arguments: argparse.Namespace) -> None:
     random = np.random.default_rng(0)
     shapes = [tuple(arguments.size if n is None else n for n in shape) for shape in row.shapes]
     arrays = [random.uniform(row.low, row.high, shape).astype(arguments.type) for shape in shapes]
-    calls = [ours(row, arrays, arguments), theirs(row, arrays, arguments)]
+    if (routine := ours(row, arrays, arguments)) is None:
+        return
+    calls = [routine, theirs(row, arrays, arguments)]
     if importlib.util.find_spec("jax"):
         from operations_by_jax import step
 
