@@ -27,6 +27,7 @@ CASES = {  # images, window, output channels, settings
     "no padding": ((2, 7, 21, 16), (3, 3), 16, {}),
     "groups": ((2, 8, 19, 32), (3, 3), 32, {"padding": 1, "groups": 2}),
     "few channels": ((2, 9, 17, 3), (3, 3), 5, {"padding": 1}),
+    "sums along channels": ((2, 150, 6), (4,), 64, {"padding": 3, "dilation": 3, "groups": 2}),
     "long signals": ((2, 300, 16), (5,), 16, {"padding": 2}),
     "volumes": ((1, 4, 5, 12, 16), (3, 3, 3), 16, {"padding": 1}),
 }  # fmt: skip

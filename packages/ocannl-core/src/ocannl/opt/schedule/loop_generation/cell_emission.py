@@ -160,8 +160,8 @@ class _InvariantHoister:
             self._lets.setdefault(rows[-1] + 1 if rows else 0, []).append(let)
             return lambda cell: Var(name, expr.precision)
         fixed_rows = {row.sym: row.first for row in region.rows if row.count == 1}
-        shared_region = TileRegion(
-            tuple([region.rows[n] for n in rows]),
+        shared_region = TileRegion(  # whose buffer has no cells for the rows before it
+            tuple([replace(region.rows[n], offset=0) for n in rows]),
             region.vector,
             region.strips if in_lanes else (),
             {**region.values, **fixed_rows},
@@ -172,6 +172,7 @@ class _InvariantHoister:
         self._preamble += emit_cells(shared_region, (Store(Ref(scalar, ()), expr),), self._names, {scalar: buf})
 
         def value(cell: TileCell) -> Expr:
-            return Load(Ref(buf, (*(cell.row_indices[n] for n in rows), *(cell.lane_indices if in_lanes else ()))))
+            row_indices = [cell.row_indices[n] - region.rows[n].offset for n in rows]
+            return Load(Ref(buf, (*row_indices, *(cell.lane_indices if in_lanes else ()))))
 
         return value
