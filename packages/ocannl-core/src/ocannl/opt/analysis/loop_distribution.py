@@ -47,13 +47,13 @@ def partition_for_shared_loop(summaries: Sequence[AccessSummary], loop_syms: Seq
 
 
 class AccessSummary:
-    """Storage read and written by statements, and the axes of each buffer that a shared symbol indexes."""
+    """Storage accessed and written by statements, and the axes of each buffer that a shared symbol indexes."""
 
-    __slots__ = ("_by_symbol", "accesses", "axes", "read", "written")
+    __slots__ = ("_by_symbol", "accessed", "accesses", "axes", "written")
 
     def __init__(self, accesses: Collection[Access] = (), sym: Sym | None = None) -> None:
         self.accesses = accesses
-        self.read: set[object] = set()
+        self.accessed: set[object] = set()
         self.written: set[object] = set()
         self.axes: dict[object, tuple[Buf, frozenset[int]]] = {}
         self._by_symbol: dict[Sym, AccessSummary] = {}
@@ -61,8 +61,7 @@ class AccessSummary:
             key, buf = alias_class(touch.ref.buf), touch.ref.buf
             if touch.writes:
                 self.written.add(key)
-            if not touch.writes or touch.op is not None:
-                self.read.add(key)
+            self.accessed.add(key)
             axes = () if sym is None else [n for n, index in enumerate(touch.ref.indices) if index.only_sym is sym]
             indexed = frozenset(axes)
             self.axes[key] = self.common_axes(key, buf, indexed)
@@ -80,9 +79,7 @@ class AccessSummary:
 
     def conflicts_with(self, summary: AccessSummary) -> bool:
         """Whether either side writes storage that the other side accesses."""
-        return not (
-            self.written.isdisjoint(summary.read | summary.written) and summary.written.isdisjoint(self.read)
-        )
+        return not (self.written.isdisjoint(summary.accessed) and summary.written.isdisjoint(self.accessed))
 
     def can_share_loop_with(self, summary: AccessSummary) -> bool:
         """Whether iterations of a shared loop access disjoint parts of all storage that either side writes."""
@@ -91,7 +88,7 @@ class AccessSummary:
 
     def add_unshared(self, summary: AccessSummary) -> None:
         """Adds the reads and writes of `summary` without its axes."""
-        self.read |= summary.read
+        self.accessed |= summary.accessed
         self.written |= summary.written
 
     def add(self, summary: AccessSummary) -> None:

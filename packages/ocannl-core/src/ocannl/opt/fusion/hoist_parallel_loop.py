@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from itertools import chain
 from math import prod
 from typing import NamedTuple
 
-from ocannl.ir.accesses import Access, memory_accesses
+from ocannl.ir.accesses import memory_accesses
 from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Buf, For, MemorySpace, Mode, Proc, Stmt, is_full
@@ -17,7 +19,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import group_of
 from ocannl.opt.analysis.loop_distribution import AccessSummary, partition_for_shared_loop, strides_without_axis
 from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
-from ocannl.opt.analysis.substitution import replace_buffers
+from ocannl.opt.analysis.substitution import with_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
 from ocannl.opt.schedule.plan.cost_model import Strides, best_tile
 from ocannl.opt.schedule.plan.register_tiles import tiling_problem
@@ -57,52 +59,101 @@ def hoist_parallel_loop(
     min_trip_count = machine.MIN_HOISTED_TRIPS if min_trip_count is None else min_trip_count
     min_bytes = machine.MIN_HOISTED_BYTES if min_bytes is None else min_bytes
     max_slowdown = machine.MAX_HOISTING_SLOWDOWN if max_slowdown is None else max_slowdown
+    analysis = _Analysis(capabilities, Namer(bound_names(proc)))
     hoisted: Proc | None = proc
     while hoisted is not None:
-        proc, hoisted = hoisted, _hoist_shared_loop(hoisted, capabilities, min_trip_count, min_bytes, max_slowdown)
+        proc, hoisted = hoisted, _hoist_shared_loop(hoisted, analysis, min_trip_count, min_bytes, max_slowdown)
     return proc
 
 
 def _hoist_shared_loop(
-    proc: Proc, capabilities: Capabilities, min_trip_count: int, min_bytes: int, max_slowdown: float
+    proc: Proc, analysis: _Analysis, min_trip_count: int, min_bytes: int, max_slowdown: float
 ) -> Proc | None:
     """Hoists the parallel loop that most of the other nests can share; None if there is no profitable one."""
-    nests = [_Nest(stmt, _perfect_loops(stmt), memory_accesses((stmt,))) for stmt in proc.body]
-    summaries = [AccessSummary(nest.accesses) for nest in nests]
-    nest_of_symbol = {loop.sym: position for position, nest in enumerate(nests) for loop in nest.loops}
-    candidates: list[list[Sym | None]] = []
-    for syms in _symbol_classes(nests, min_trip_count):
-        loop_symbols = _loop_symbols(syms, nest_of_symbol, len(nests))
-        sharing = _sharing_nests(summaries, loop_symbols)
-        if len(sharing) > 1:
-            candidates.append([sym if position in sharing else None for position, sym in enumerate(loop_symbols)])
-    names = Namer(bound_names(proc))
-    for loop_symbols in sorted(candidates, key=lambda loop_symbols: loop_symbols.count(None)):
+    nests = [analysis.nest(stmt) for stmt in proc.body]
+    summaries = [nest.summary for nest in nests]
+    for loop_symbols in _candidates(nests, analysis, min_trip_count):
         if not _improves_locality(summaries, loop_symbols, min_bytes) or not _keeps_a_loop(nests, loop_symbols):
             continue
         previous: list[Sym | None] = []
         while loop_symbols != previous:  # nests that are left out read temporaries of the others in whole
             previous, contracted = loop_symbols, _contracted_strides(summaries, loop_symbols)
-            cycles = _nest_cycles(nests, loop_symbols, contracted, names, capabilities)
-            loop_symbols = _drop_slowed_nests(summaries, loop_symbols, cycles, max_slowdown)
+            cycles = _nest_cycles(nests, loop_symbols, contracted, analysis)
+            loop_symbols = _drop_slowed_nests(analysis, nests, loop_symbols, cycles, max_slowdown)
         if _is_profitable(loop_symbols, cycles, max_slowdown):
-            body = [
-                _interchanged(nest.stmt, sym) if sym else nest.stmt
-                for nest, sym in zip(nests, loop_symbols, strict=True)
-            ]
             relaid = {
                 buf: _contiguous_per_iteration(buf, strides)
                 for buf, strides in _contracted_strides(summaries, loop_symbols).items()
             }
-            return replace_buffers(replace(proc, body=tuple(body)), relaid)
+            body = [
+                with_buffers((_interchanged(nest.stmt, sym),), relaid) if sym else (nest.stmt,)
+                for nest, sym in zip(nests, loop_symbols, strict=True)
+            ]  # only sharing nests access relaid arrays
+            bufs = [relaid.get(buf, buf) for buf in proc.bufs]
+            return replace(proc, bufs=tuple(bufs), body=tuple(chain.from_iterable(body)))
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Nest:
     stmt: Stmt
     loops: tuple[For, ...]  # perfectly nested; none in nests whose loop is hoisted
-    accesses: list[Access]
+    summary: AccessSummary
+    indexing_symbols: tuple[tuple[object, Sym], ...]  # an axis of an array, and the symbol of a loop that indexes it
+    is_nested: bool  # whether there is more than one loop
+
+
+class _Analysis:
+    """Results about nests, which remain valid until a nest is replaced: most nests outlast many interchanges."""
+
+    def __init__(self, capabilities: Capabilities, names: Namer) -> None:
+        self._capabilities, self._names = capabilities, names
+        self._nests: dict[int, _Nest] = {}  # by the identity of the statement
+        self._sharing: dict[tuple[tuple[_Nest, ...], tuple[Sym | None, ...]], set[int]] = {}
+        self._estimates: dict[object, _Estimate | None] = {}
+
+    def nest(self, stmt: Stmt) -> _Nest:
+        if id(stmt) not in self._nests:
+            self._nests[id(stmt)] = _nest(stmt)
+        return self._nests[id(stmt)]
+
+    def sharing_nests(self, nests: Sequence[_Nest], loop_symbols: Sequence[Sym | None]) -> set[int]:
+        """Positions of the nests that can share the loop."""
+        positions = [position for position, sym in enumerate(loop_symbols) if sym is not None]
+        if not positions:
+            return set()
+        window = slice(positions[0], positions[-1] + 1)  # nests outside of the window do not interfere
+        key = tuple(nests[window]), tuple(loop_symbols[window])
+        if key not in self._sharing:
+            summaries = [nest.summary for nest in nests[window]]
+            self._sharing[key] = {*partition_for_shared_loop(summaries, loop_symbols[window]).inside}
+        return {positions[0] + position for position in self._sharing[key]}
+
+    def cycles(self, nest: _Nest) -> _Estimate | None:
+        """The estimated cycles of a nest; None if it is not a fusion group."""
+        if nest not in self._estimates:
+            self._estimates[nest] = _cycles(nest.stmt, self._names, self._capabilities, {})
+        return self._estimates[nest]
+
+    def iteration_cycles(self, nest: _Nest, sym: Sym, orders: Mapping[Buf, Strides]) -> _Estimate | None:
+        """The estimated cycles of one iteration of a hoisted loop, with arrays in the given orders."""
+        bufs = {access.ref.buf for access in nest.summary.accesses}
+        key = nest, sym, frozenset((buf, orders[buf]) for buf in bufs if buf in orders)
+        if key not in self._estimates:
+            body = as_statement(_interchanged(nest.stmt, sym).body)
+            self._estimates[key] = _cycles(body, self._names, self._capabilities, orders)
+        return self._estimates[key]
+
+
+def _nest(stmt: Stmt) -> _Nest:
+    loops, accesses = _perfect_loops(stmt), memory_accesses((stmt,))
+    syms = {loop.sym for loop in loops}
+    indexing_symbols = dict.fromkeys(
+        ((access.ref.buf, axis), index.only_sym)
+        for access in accesses for axis, index in enumerate(access.ref.indices) if index.only_sym in syms
+    )  # fmt: skip
+    is_nested = sum(isinstance(node, For) for node in walk(stmt)) > 1
+    return _Nest(stmt, loops, AccessSummary(accesses), tuple(indexing_symbols), is_nested)
 
 
 def _perfect_loops(stmt: Stmt) -> tuple[For, ...]:
@@ -113,6 +164,23 @@ def _perfect_loops(stmt: Stmt) -> tuple[For, ...]:
             break
         (stmt,) = stmt.body
     return tuple(loops)
+
+
+def _candidates(nests: Sequence[_Nest], analysis: _Analysis, min_trip_count: int) -> Iterator[list[Sym | None]]:
+    """Yields the symbols of the nests that can share a loop, for each loop that several can, most nests first. Which
+    nests can share a loop is found out when no other loop could be shared by more."""
+    nest_of_symbol = {loop.sym: position for position, nest in enumerate(nests) for loop in nest.loops}
+    classes = [_loop_symbols(syms, nest_of_symbol, len(nests)) for syms in _symbol_classes(nests, min_trip_count)]
+    heap = [(loop_symbols.count(None), number, False) for number, loop_symbols in enumerate(classes)]
+    heapify(heap)
+    while heap and heap[0][0] < len(nests) - 1:
+        _, number, is_shared = heappop(heap)
+        if is_shared:
+            yield classes[number]
+            continue
+        sharing = analysis.sharing_nests(nests, classes[number])
+        classes[number] = [sym if position in sharing else None for position, sym in enumerate(classes[number])]
+        heappush(heap, (len(nests) - len(sharing), number, True))
 
 
 def _loop_symbols(syms: Iterable[Sym], nest_of_symbol: Mapping[Sym, int], nests: int) -> list[Sym | None]:
@@ -130,28 +198,13 @@ def _symbol_classes(nests: Sequence[_Nest], min_trip_count: int) -> list[set[Sym
     """Equivalence classes of loop symbols that index the same array axes (union-find), if their ranges are equal."""
     sets = DisjointSets()
     for nest in nests:
-        syms = {loop.sym for loop in nest.loops}
-        for access in nest.accesses:
-            for axis, index in enumerate(access.ref.indices):
-                if index.only_sym in syms:
-                    sets.union((access.ref.buf, axis), index.only_sym)
+        for axis, sym in nest.indexing_symbols:
+            sets.union(axis, sym)
     classes: dict[object, set[Sym]] = {}
     for sym in (loop.sym for nest in nests for loop in nest.loops):
         if sym.extent >= min_trip_count and sym in sets:
             classes.setdefault(sets.find(sym), set()).add(sym)
     return [syms for syms in classes.values() if len({(sym.lo, sym.hi) for sym in syms}) == 1]
-
-
-def _sharing_nests(summaries: Sequence[AccessSummary], loop_symbols: Sequence[Sym | None]) -> set[int]:
-    """Positions of the nests that can share the loop."""
-    positions = [position for position, sym in enumerate(loop_symbols) if sym is not None]
-    if not positions:
-        return set()
-    window = slice(positions[0], positions[-1] + 1)  # nests outside of the window do not interfere
-    return {
-        positions[0] + position
-        for position in partition_for_shared_loop(summaries[window], loop_symbols[window]).inside
-    }
 
 
 def _shared_accesses(summaries: Sequence[AccessSummary], loop_symbols: Sequence[Sym | None]) -> AccessSummary:
@@ -174,23 +227,20 @@ def _improves_locality(summaries: Sequence[AccessSummary], loop_symbols: Sequenc
 
 def _keeps_a_loop(nests: Sequence[_Nest], loop_symbols: Sequence[Sym | None]) -> bool:
     """Whether an iteration of any nest contains a loop: without one, there would be nothing to vectorize."""
-    shared = [nest for nest, sym in zip(nests, loop_symbols, strict=True) if sym]
-    return any(sum(isinstance(node, For) for node in walk(nest.stmt)) > 1 for nest in shared)
+    return any(nest.is_nested for nest, sym in zip(nests, loop_symbols, strict=True) if sym)
 
 
 def _nest_cycles(
     nests: Sequence[_Nest],
     loop_symbols: Sequence[Sym | None],
     contracted: Mapping[Buf, Strides],
-    names: Namer,
-    capabilities: Capabilities,
+    analysis: _Analysis,
 ) -> dict[int, tuple[float, float]]:
     """Estimated cycles of each nest before and after the interchange."""
     cycles: dict[int, tuple[float, float]] = {}
     for position, (nest, sym) in enumerate(zip(nests, loop_symbols, strict=True)):
         if sym:
-            unhoisted = _cycles(nest.stmt, names, capabilities, {})
-            iteration = _cycles(as_statement(_interchanged(nest.stmt, sym).body), names, capabilities, contracted)
+            unhoisted, iteration = analysis.cycles(nest), analysis.iteration_cycles(nest, sym, contracted)
             if unhoisted is not None and iteration is not None and (unhoisted.in_vectors or iteration.in_vectors):
                 cycles[position] = unhoisted.cycles, iteration.cycles * sym.extent
     return cycles
@@ -215,7 +265,8 @@ def _contiguous_per_iteration(buf: Buf, contracted: Strides) -> Buf:
 
 
 def _drop_slowed_nests(
-    summaries: Sequence[AccessSummary],
+    analysis: _Analysis,
+    nests: Sequence[_Nest],
     loop_symbols: list[Sym | None],
     cycles: Mapping[int, tuple[float, float]],
     max_slowdown: float,
@@ -225,7 +276,7 @@ def _drop_slowed_nests(
     for position, (unhoisted, hoisted) in cycles.items():
         if hoisted > max_slowdown * unhoisted:
             remaining = [None if candidate == position else sym for candidate, sym in enumerate(loop_symbols)]
-            if len(_sharing_nests(summaries, remaining)) == sum(sym is not None for sym in remaining) > 1:
+            if len(analysis.sharing_nests(nests, remaining)) == sum(sym is not None for sym in remaining) > 1:
                 loop_symbols = remaining
     return loop_symbols
 
