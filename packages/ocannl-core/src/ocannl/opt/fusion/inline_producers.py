@@ -14,7 +14,7 @@ from ocannl.ir.name_mangling import Namer
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.expression_cost import cost
+from ocannl.opt.analysis.expression_cost import cost, shared_cost
 from ocannl.opt.analysis.guarded_reads import guarded_reads, iterations_of_guard
 from ocannl.opt.analysis.indirect_nests import indirect_nest_of
 from ocannl.opt.analysis.nests import (
@@ -215,7 +215,8 @@ def _is_profitable(nest: PerfectNest, readers: Mapping[int, PerfectNest], region
         return not has_merged_axes(nest) or sum(reader.iterations for reader in readers.values()) <= prod(buf.shape)
     if len(readers) > 1 and any(_is_copy(reader, buf) for reader in readers.values()):
         return False  # the copy is free to move on instead
-    is_cheap = cost(nest.leaf.value, region.has_cse).work <= machine.MAX_RECOMPUTED_OPS
+    computed_cost = shared_cost(nest.leaf.value) if region.has_cse else value_cost
+    is_cheap = computed_cost.work <= machine.MAX_RECOMPUTED_OPS
     for position, reader in readers.items():
         cycles = 1 if is_cheap or not region.is_gather(position) else machine.GATHERED_VALUE_CYCLES
         if reader.iterations * cycles > prod(buf.shape):

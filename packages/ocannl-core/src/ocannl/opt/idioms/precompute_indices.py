@@ -10,7 +10,7 @@ from ocannl.ir.loops import BindIndex, Body, For, If, Load, Local, Mode, Proc, R
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.precision import int64
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.expression_cost import cost
+from ocannl.opt.analysis.expression_cost import shared_cost
 from ocannl.opt.analysis.fusion_group import local_buffer
 from ocannl.opt.analysis.nests import accessed_buffers, bound_names, is_parallel_loop, loads, same_objects
 from ocannl.opt.analysis.substitution import substitute, substitute_statements
@@ -64,7 +64,7 @@ def _is_worthwhile(stmt: For, binding: BindIndex, min_work: int) -> bool:
     if binding.sym.kind is not SymKind.INDIRECT or stmt.sym not in free_symbols(binding.value):
         return False
     written = accessed_buffers(stmt)[1]
-    return cost(binding.value, True).work >= min_work and all(ref.buf not in written for ref in loads(binding.value))
+    return shared_cost(binding.value).work >= min_work and all(ref.buf not in written for ref in loads(binding.value))
 
 
 def _distributed(stmt: For, binding: BindIndex, names: Namer) -> Body | None:

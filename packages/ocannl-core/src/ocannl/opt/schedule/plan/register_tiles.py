@@ -15,7 +15,7 @@ from ocannl.ir.pair_dots import factors_of_dot
 from ocannl.ir.projections import is_injective
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.expression_cost import cost
+from ocannl.opt.analysis.expression_cost import shared_cost
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
 from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, Tile, best_tile, tiles_of_same_class
@@ -242,8 +242,8 @@ def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProb
         reduction_reads=(),
         epilogue_reads=(),
         writes=(),
-        ops_per_term=max(1, sum(map(_work_without_loads, terms))),
-        ops_per_cell=sum(map(_work_without_loads, final_values)),
+        ops_per_term=max(1, sum(shared_cost(term).ops for term in terms)),
+        ops_per_cell=sum(shared_cost(value).ops for value in final_values),
         lanes=capabilities.vector_bytes // width,
         registers=capabilities.vector_registers,
         read_bytes=min([ref.buf.precision.nbytes for ref in reduction_reads], default=4),
@@ -285,7 +285,3 @@ def _strides_along_loops(ref: Ref, syms: tuple[Sym, ...], strides: Strides) -> S
             if sym in along:
                 along[sym] += coef * stride
     return tuple(along.values())
-
-
-def _work_without_loads(value: Expr) -> int:
-    return cost(value, eliminates_common_subexpressions=True).work - max(0, len(set(loads(value))) - 1)
