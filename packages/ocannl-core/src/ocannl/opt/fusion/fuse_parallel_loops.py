@@ -36,10 +36,11 @@ def fuse_parallel_loops(proc: Proc) -> Proc:
     """
     if not any(map(is_parallel_loop, proc.body)):
         return proc
-    return _contract_arrays(replace(proc, body=tuple(_merge_loops(list(proc.body)))))
+    summaries = [AccessSummary(memory_accesses((stmt,))) for stmt in proc.body]
+    return _contract_arrays(replace(proc, body=tuple(_merge_loops(list(proc.body), summaries))))
 
 
-def _merge_loops(body: list[Stmt]) -> list[Stmt]:
+def _merge_loops(body: list[Stmt], summaries: list[AccessSummary]) -> list[Stmt]:
     """Fuses as many parallel loops as possible into one, then continues with the statements after it. The fused loop
     takes the symbol of its first member; loops that cannot be fused are unchanged and stand before or after it."""
     parallel_loops = [stmt for stmt in body if isinstance(stmt, For) and stmt.parallel_chunk]
@@ -49,7 +50,7 @@ def _merge_loops(body: list[Stmt]) -> list[Stmt]:
     syms = [parallel_loop.sym for parallel_loop in parallel_loops]
     equal_range = {candidate for candidate in syms if (candidate.lo, candidate.hi) == (sym.lo, sym.hi)}
     loop_symbols = [stmt.sym if isinstance(stmt, For) and stmt.sym in equal_range else None for stmt in body]
-    partition = partition_for_shared_loop([AccessSummary(memory_accesses((stmt,))) for stmt in body], loop_symbols)
+    partition = partition_for_shared_loop(summaries, loop_symbols)
     members = [stmt for position in partition.inside if isinstance(stmt := body[position], For)]
     if not members:
         return body
@@ -58,7 +59,8 @@ def _merge_loops(body: list[Stmt]) -> list[Stmt]:
     for stmt in members:
         inner += substitute_statements(stmt.body, {stmt.sym: Affine.of(first.sym)})
     before, after = ([body[position] for position in positions] for positions in (partition.before, partition.after))
-    return [*before, loop(first.sym, tuple(inner), first.origin), *_merge_loops(after)]
+    merged = loop(first.sym, tuple(inner), first.origin)
+    return [*before, merged, *_merge_loops(after, [summaries[position] for position in partition.after])]
 
 
 def _contract_arrays(proc: Proc) -> Proc:
