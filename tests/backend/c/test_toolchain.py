@@ -191,7 +191,7 @@ def test_a_compiler_that_fails(c, stub):
 
 def test_rejected_source_is_saved(c):
     with pytest.raises(CompileError) as caught:
-        toolchain.build("int f(void) { return 1 }\n", toolchain.toolchain())
+        toolchain.build(["int f(void) { return 1 }\n"], toolchain.toolchain())
     assert "error:" in str(caught.value)
     assert saved_source(str(caught.value)) == "int f(void) { return 1 }\n"
 

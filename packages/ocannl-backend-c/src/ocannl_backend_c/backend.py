@@ -1,17 +1,17 @@
-"""The C backend: compiles programs for the host CPU, with one compiler run per batch of programs."""
+"""The C backend: compiles programs for the host CPU, with one compiler run per batch of programs unless it is long."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ocannl.backend import Capabilities
-from ocannl.backend.cpu import NativeBackend, NativeCode, Package, backend_version, native_capabilities
+from ocannl.backend.cpu import NativeBackend, NativeCode, Package, Source, backend_version, native_capabilities
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_c import toolchain
 from ocannl_backend_c.compiled_code import load_package
 from ocannl_backend_c.dialect import TYPES
-from ocannl_backend_c.emit import emit
+from ocannl_backend_c.emit import emit_units
 from ocannl_backend_c.vectorcall import TEXT
 
 
@@ -20,10 +20,20 @@ def _capabilities() -> Capabilities:
 
 
 def _compile(procs: Sequence[Proc]) -> NativeCode:
-    tools, text = toolchain.toolchain(), emit(procs)
+    tools, source = toolchain.toolchain(), Source()
     programs = [signature(proc) for proc in procs]
-    direct_text = TEXT if any(program.holds_gil for program in programs) else ""
-    return load_package(Package.of(tools.target, programs, text, [toolchain.build(text + direct_text, tools)]))
+    ending = TEXT if any(program.holds_gil for program in programs) else ""
+    code = toolchain.build(_with_ending(source.recorded(emit_units(procs)), ending), tools)
+    return load_package(Package(tools.target, tuple(programs), source.packed(), (code,)))
+
+
+def _with_ending(texts: Iterator[str], ending: str) -> Iterator[str]:
+    """Yields the texts, the last one followed by `ending`."""
+    last = next(texts)
+    for text in texts:
+        yield last
+        last = text
+    yield last + ending
 
 
 class CBackend(NativeBackend):

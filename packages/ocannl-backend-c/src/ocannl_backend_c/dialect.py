@@ -184,6 +184,9 @@ DIALECT = Dialect(
     reserved_names=KEYWORDS | frozenset(TYPES.values()) | {"CONDITIONAL_LOADS", "FUSED_FMA", "LANE_LOOP"},
 )
 
+HIDDEN_NEST = '__attribute__((noinline, visibility("hidden"))) {type} {name}({params})'
+"""The head of a function that other translation units of the same shared object call."""
+
 COMPILERS = """\
 /* GCC before 14 may miscompile conditional loads that it vectorizes (bug 114375). */
 #if defined __GNUC__ && __GNUC__ < 14 && !defined __clang__

@@ -2,25 +2,31 @@
 
     int ocannl_step(void *const addresses[], const int64_t symbols[], struct control *control)
 
-See `ocannl.codegen.abi` for the arguments.
+See `ocannl.codegen.abi` for the arguments. Long programs are split into several translation units, which are compiled
+in parallel; functions of nests are visible in all units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from types import MappingProxyType
 
 from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, deduplicated, holds_gil, outline_nests, pool_bufs, with_callees
 from ocannl.codegen.c_family.dialect import Definition, Dialect, Prelude
 from ocannl.codegen.c_family.function import CHUNK, CONTROL, FRAME, function_head, print_nests, reserved
 from ocannl.ir.affine import Sym
-from ocannl.ir.loops import Buf, MemorySpace, Proc
+from ocannl.ir.loops import Buf, MemorySpace, Proc, Stmt
 from ocannl.ir.name_mangling import Namer, identifier
 from ocannl.ir.printer import print_proc
-from ocannl_backend_c.dialect import DIALECT, PROLOGUE
+from ocannl.ir.walk import walk
+from ocannl_backend_c.dialect import DIALECT, HIDDEN_NEST, PROLOGUE
 
 ENTRY = "{type} {name}({params})"
+UNIT_LINES = 2500  # per translation unit of a long program; amortizes the start of the compiler
+NOTHING_DECLARED: Mapping[str, Sequence[str]] = MappingProxyType({})
 LOCALS = frozenset({"addresses", "symbols", CONTROL, "arena", "thread", "cancelled"})
 
 
@@ -42,6 +48,8 @@ class TranslationUnit:
 
 LOADED_BY_PYTHON = TranslationUnit()
 """The form of programs of the backend; the prefix avoids clashes with libraries."""
+PART_OF_PROGRAM = replace(LOADED_BY_PYTHON, dialect=replace(DIALECT, nest=HIDDEN_NEST))
+"""The form of the translation units of a long program."""
 
 
 def emit(
@@ -52,34 +60,96 @@ def emit(
 ) -> str:
     """Prints all programs as one C translation unit. Text that follows may use further `definitions`, and define
     `functions`."""
-    prelude, doc = Prelude(), Document()
-    for definition in definitions:
-        prelude.use(definition)
+    (text,) = _emit(procs, unit, definitions, functions)
+    return text
+
+
+def emit_units(procs: Sequence[Proc], lines: int = UNIT_LINES) -> Iterator[str]:
+    """Yields the translation units of all programs. A unit ends with the function with which it exceeds `lines` lines;
+    programs with fewer statements are one unit."""
+    statements = (node for proc in procs for node in walk(proc.body) if isinstance(node, Stmt))
+    is_long = any(islice(statements, lines, None))
+    return _emit(procs, PART_OF_PROGRAM, lines=lines) if is_long else iter([emit(procs)])
+
+
+def _emit(
+    procs: Sequence[Proc],
+    unit: TranslationUnit,
+    definitions: Iterable[Definition] = (),
+    functions: Iterable[str] = (),
+    lines: int | None = None,
+) -> Iterator[str]:
     reserved_names = reserved(unit.dialect) | {unit.symbol(proc.name) for proc in procs} | {*functions}
     names = Namer(reserved_names)
+    file = _File(unit, definitions)
     for proc in procs:
-        _program(unit, prelude, proc, names, reserved_names, doc)
-    return "\n".join([unit.prologue, *prelude.lines(), doc.text()])
+        unit.dialect.write_comment(file.doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
+        top_level = outline_nests(proc)
+        functions_of: dict[Nest, str] = {}
+        for number, equivalent_nests in enumerate(deduplicated(with_callees(top_level)), 1):
+            if lines is not None and file.length > lines:
+                yield file.text()
+                file = _File(unit, definitions, file.declarations)
+            functions_of |= dict.fromkeys(equivalent_nests, names(f"{proc.name}_{number}"))
+            file.add_nests(equivalent_nests, functions_of)
+        file.add_entry(proc, top_level, functions_of, reserved_names)
+    yield file.text()
 
 
-def _program(
-    unit: TranslationUnit, prelude: Prelude, proc: Proc, names: Namer, reserved_names: frozenset[str], doc: Document
-) -> None:
-    dialect = unit.dialect
-    dialect.write_comment(doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
-    top_level = outline_nests(proc)
-    functions: dict[Nest, str] = {}
-    for number, equivalent_nests in enumerate(deduplicated(with_callees(top_level)), 1):
-        functions |= dict.fromkeys(equivalent_nests, names(f"{proc.name}_{number}"))
+class _File:
+    """A translation unit that is being printed."""
+
+    def __init__(
+        self,
+        unit: TranslationUnit,
+        definitions: Iterable[Definition] = (),
+        declarations: Mapping[str, Sequence[str]] = NOTHING_DECLARED,
+    ) -> None:
+        self.unit, self.dialect = unit, unit.dialect
+        self.prelude = Prelude()
+        for definition in definitions:
+            self.prelude.use(definition)
+        self.doc = Document()
+        self.length = 0  # lines of functions
+        self.declarations = dict(declarations)  # of all functions of nests
+        self._external = dict(declarations)  # of those of other units that this one has not declared
+        self._head = self.doc.section()
+
+    def text(self) -> str:
+        return "\n".join([self.unit.prologue, *self.prelude.lines(), self.doc.text()])
+
+    def _declare(self, function: str) -> None:
+        """Declares a function if another unit defines it."""
+        for line in self._external.pop(function, ()):
+            self._head.line(line)
+
+    def add_nests(self, equivalent_nests: Sequence[Nest], functions: Mapping[Nest, str]) -> None:
+        """Defines the function of nests."""
+        first = equivalent_nests[0]
+        for callee in first.callees:
+            self._declare(functions[callee])
+        self.doc.line()
+        section = self.doc.section()
+        self.declarations[functions[first]] = print_nests(
+            self.dialect, self.prelude, functions, equivalent_nests, section
+        )
+        self.length += sum(1 for _ in section.lines())
+
+    def add_entry(
+        self, proc: Proc, top_level: Sequence[Nest], functions: Mapping[Nest, str], reserved_names: frozenset[str]
+    ) -> None:
+        """Defines the entry function of a program."""
+        for nest in top_level:
+            self._declare(functions[nest])
+        unit, doc = self.unit, self.doc
         doc.line()
-        print_nests(dialect, prelude, functions, equivalent_nests, doc)
-    doc.line()
-    params = ["void *const addresses[]", "const int64_t symbols[]", dialect.control]
-    doc.line(function_head(f"{unit.linkage}{ENTRY}", "int", unit.symbol(proc.name), params))
-    doc.line("{")
-    _calls(unit, proc, top_level, functions, Namer(reserved_names | LOCALS | set(functions.values())), prelude, doc)
-    doc.line("}")
-    doc.line()
+        params = ["void *const addresses[]", "const int64_t symbols[]", self.dialect.control]
+        doc.line(function_head(f"{unit.linkage}{ENTRY}", "int", unit.symbol(proc.name), params))
+        doc.line("{")
+        names = Namer(reserved_names | LOCALS | set(functions.values()))
+        _calls(unit, proc, top_level, functions, names, self.prelude, doc)
+        doc.line("}")
+        doc.line()
 
 
 def _calls(

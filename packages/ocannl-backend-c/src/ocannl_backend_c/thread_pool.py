@@ -26,7 +26,7 @@ from ocannl_backend_c.toolchain import build, toolchain
 
 @cache
 def thread_pool_code() -> ThreadPoolCode:
-    library = SharedLibrary(build(TEXT, toolchain()))
+    library = SharedLibrary(build([TEXT], toolchain()))
     names = ("init", "parallel_for", "worker_main", "stop")
     return ThreadPoolCode(**{name: library.address(f"ocannl_pool_{name}") for name in names}, holds=library)
 

@@ -18,14 +18,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
+from itertools import chain, islice
 from pathlib import Path
 
 from ocannl.backend import BackendUnavailable, CompileError, save_source
+from ocannl.backend.cpu.device import cores
 from ocannl.base.config import C_COMPILER, COMPILE_SECONDS, child_environment
 
 CANDIDATES = ("gcc", "clang", "cc")
@@ -53,7 +56,7 @@ SEMANTICS = (
 )
 WORK_PREFIX = "ocannl-c-work-"  # of temporary folders for compiling and loading
 STALE_AFTER_SECONDS = 3600
-FLAGS = (*SEMANTICS, "-O3", "-fPIC", "-shared", "-g0", "-w")
+FLAGS = (*SEMANTICS, "-O3", "-fPIC", "-g0", "-w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +131,56 @@ def _vector_registers(macros: bytes) -> tuple[int, int]:
     return next((registers for macro, registers in VECTOR_REGISTERS.items() if macro in defined), NO_VECTORS)
 
 
-def build(text: str, tools: Toolchain) -> bytes:
-    """Compiles C text to a shared object."""
+def build(texts: Iterable[str], tools: Toolchain) -> bytes:
+    """Compiles C texts, several at a time, and links them to a shared object."""
     remove_stale_folders(os.getpid())
+    remaining = iter(texts)
+    first_texts = list(islice(remaining, 2))
     try:
         with tempfile.TemporaryDirectory(prefix=WORK_PREFIX) as name:
-            folder = Path(name)
-            (folder / "code.c").write_text(text, encoding="ascii")
-            # relative names keep the folder out of the object, so that builds are reproducible
-            argv = [*tools.command, *FLAGS, *tools.tuning, "-o", "code.so", "code.c", "-lm"]
-            status, _, err = run(argv, folder, text)
-            if status:
-                output = err.decode(errors="replace").strip() or "no error output"
-                raise CompileError(_failure_message(argv, f"failed with status {status}", text) + f"\n{output}")
-            try:
-                return (folder / "code.so").read_bytes()
-            except FileNotFoundError:
-                raise CompileError(_failure_message(argv, "succeeded but wrote no output", text)) from None
+            if len(first_texts) == 1:  # compiled and linked by one command
+                return _link([_source_file(Path(name), first_texts[0])], tools, first_texts[0])
+            return _link(_compile_all(chain(first_texts, remaining), tools, Path(name)), tools)
     except OSError as error:
         raise CompileError(f"the C compiler's temporary files cannot be written: {error}") from None
+
+
+def _source_file(folder: Path, text: str, number: int = 0) -> Path:
+    path = folder / (f"code{number}.c" if number else "code.c")
+    path.write_text(text, encoding="ascii")
+    return path
+
+
+def _compile_all(texts: Iterable[str], tools: Toolchain, folder: Path) -> list[Path]:
+    """Compiles each text to an object file. Texts are taken while earlier ones are being compiled."""
+    objects: list[Path] = []
+    jobs: deque[_CompilerRun] = deque()
+    try:
+        for number, text in enumerate(texts, 1):
+            source = _source_file(folder, text, number)
+            objects.append(source.with_suffix(".o"))
+            if len(jobs) >= cores():
+                jobs.popleft().finish()
+            argv = [*tools.command, *FLAGS, *tools.tuning, "-c", "-o", objects[-1].name, source.name]
+            jobs.append(_CompilerRun(argv, folder, text))
+        while jobs:
+            jobs.popleft().finish()
+    finally:  # after an error or an interrupt
+        for job in jobs:
+            job.kill()
+    return objects
+
+
+def _link(inputs: Sequence[Path], tools: Toolchain, text: str | None = None) -> bytes:
+    """Links C or object files; `text` is the content of a C file."""
+    folder, names = inputs[0].parent, [path.name for path in inputs]
+    # relative names keep the folder out of the object, so that builds are reproducible
+    argv = [*tools.command, *FLAGS, *tools.tuning, "-shared", "-o", "code.so", *names, "-lm"]
+    _CompilerRun(argv, folder, text).finish()
+    try:
+        return (folder / "code.so").read_bytes()
+    except FileNotFoundError:
+        raise CompileError(_failure_message(argv, "succeeded but wrote no output", text)) from None
 
 
 @cache
@@ -164,39 +198,57 @@ def remove_stale_folders(_pid: int) -> None:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def run(argv: Sequence[str], folder: Path, text: str | None = None) -> tuple[int, bytes, bytes]:
+def run(argv: Sequence[str], folder: Path) -> tuple[int, bytes, bytes]:
     """Runs a command and returns its status, stdout and stderr. After a timeout its process group is killed."""
-    seconds = COMPILE_SECONDS.get()
-    environment = {**child_environment(), "LC_ALL": "C", "TMPDIR": str(folder)}
-    try:
-        process = subprocess.Popen(
-            argv, cwd=folder, env=environment, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-    except OSError as error:
-        raise CompileError(_failure_message(argv, f"cannot be run: {error.strerror}", text)) from None
-    try:
-        out, err = process.communicate(timeout=seconds)
-    except BaseException as reason:
-        _kill(process)
-        if isinstance(reason, subprocess.TimeoutExpired):
-            raise CompileError(
-                _failure_message(argv, f"did not finish within {seconds} s (`compile_seconds`)", text)
-            ) from None
-        raise
-    return process.returncode, out, err
+    return _CompilerRun(argv, folder).outcome()
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kills a process with its descendants, unless it has ended: its number may belong to another process then. An
-    interrupted `communicate` waits for the process for a moment, so that it may have ended in the meantime."""
-    if process.poll() is None:
-        if hasattr(os, "killpg"):
-            with suppress(ProcessLookupError, PermissionError):  # it is ending
-                os.killpg(process.pid, signal.SIGKILL)  # the process leads its own session
-        else:
-            process.kill()
-    process.communicate()
+class _CompilerRun:
+    """A running command; `text` is the C text that it compiles, if there is one."""
+
+    __slots__ = ("_argv", "_process", "_text")
+
+    def __init__(self, argv: Sequence[str], folder: Path, text: str | None = None) -> None:
+        self._argv, self._text = argv, text
+        environment = {**child_environment(), "LC_ALL": "C", "TMPDIR": str(folder)}
+        try:
+            self._process = subprocess.Popen(
+                argv, cwd=folder, env=environment, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+        except OSError as error:
+            raise CompileError(_failure_message(argv, f"cannot be run: {error.strerror}", text)) from None
+
+    def finish(self) -> None:
+        """Waits for the command. Raises `CompileError` if it fails."""
+        status, _, err = self.outcome()
+        if status:
+            output = err.decode(errors="replace").strip() or "no error output"
+            raise CompileError(_failure_message(self._argv, f"failed with status {status}", self._text) + f"\n{output}")
+
+    def outcome(self) -> tuple[int, bytes, bytes]:
+        """Waits for the command and returns its status, stdout and stderr. It is killed after a timeout."""
+        seconds = COMPILE_SECONDS.get()
+        try:
+            out, err = self._process.communicate(timeout=seconds)
+        except BaseException as reason:
+            self.kill()
+            if isinstance(reason, subprocess.TimeoutExpired):
+                outcome = f"did not finish within {seconds} s (`compile_seconds`)"
+                raise CompileError(_failure_message(self._argv, outcome, self._text)) from None
+            raise
+        return self._process.returncode, out, err
+
+    def kill(self) -> None:
+        """Kills the process with its descendants, unless it has ended: its number may belong to another process then.
+        An interrupted `communicate` waits for the process for a moment, so that it may have ended in the meantime."""
+        if self._process.poll() is None:
+            if hasattr(os, "killpg"):
+                with suppress(ProcessLookupError, PermissionError):  # it is ending
+                    os.killpg(self._process.pid, signal.SIGKILL)  # the process leads its own session
+            else:
+                self._process.kill()
+        self._process.communicate()
 
 
 def _failure_message(argv: Sequence[str], outcome: str, text: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from functools import cache, partial
 from itertools import takewhile
@@ -26,7 +26,7 @@ def compile_package(programs: Sequence[Signature], modules: Iterable[str], targe
 def _compile_package(programs: Sequence[Signature], modules: Iterable[str], target: Target) -> NativeCode:
     source = Source()
     with compile_in_background() if any(program.is_parallel for program in programs) else nullcontext():
-        compiled = parallel_codegen.compile_texts(_record_source(modules, source), target)
+        compiled = parallel_codegen.compile_texts(source.recorded(modules), target)
     if any(program.holds_gil for program in programs):
         compiled.append(_direct(target))
     return _load_package(Package(str(target), tuple(programs), source.packed(), tuple(compiled)))
@@ -35,12 +35,6 @@ def _compile_package(programs: Sequence[Signature], modules: Iterable[str], targ
 @cache
 def _direct(target: Target) -> bytes:
     return parallel_codegen.compile_text(TEXT, target)
-
-
-def _record_source(modules: Iterable[str], source: Source) -> Iterator[str]:
-    for number, text in enumerate(modules):
-        source.add(f"\n{text}" if number else text)
-        yield text
 
 
 def restore_package(blob: bytes, target: Target) -> NativeCode:

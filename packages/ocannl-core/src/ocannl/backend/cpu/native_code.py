@@ -6,7 +6,7 @@ import ctypes
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import accumulate
@@ -76,6 +76,12 @@ class Source:
 
     def add(self, text: str) -> None:
         self._parts.append(self._packer.compress(text.encode("ascii")))
+
+    def recorded(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yields the texts and adds each, separated by empty lines."""
+        for number, text in enumerate(texts):
+            self.add(f"\n{text}" if number else text)
+            yield text
 
     def packed(self) -> bytes:
         """Returns the compressed text; callable once."""

@@ -74,10 +74,12 @@ def reserved(dialect: Dialect) -> frozenset[str]:
 
 def print_nests(
     dialect: Dialect, prelude: Prelude, functions: Mapping[Nest, str], equivalent_nests: Sequence[Nest], doc: Document
-) -> None:
+) -> list[str]:
     """Prints the function shared by `equivalent_nests` (see `deduplicated`); `functions` names the functions of these
-    nests and of their callees."""
-    _FunctionPrinter(dialect, prelude, functions, equivalent_nests, doc).print()
+    nests and of their callees. Returns the lines that declare the function in other translation units."""
+    printer = _FunctionPrinter(dialect, prelude, functions, equivalent_nests, doc)
+    printer.print()
+    return printer.declaration()
 
 
 class _FunctionPrinter:
@@ -128,7 +130,8 @@ class _FunctionPrinter:
             params.append(dialect.control)
         has_conditional_reads = any(map(_has_conditional_reads, nest.body))
         head = f"{dialect.conditional_loads}{dialect.nest}" if has_conditional_reads else dialect.nest
-        doc.line(function_head(head, "int" if nest.is_cancellable else "void", self.name, params))
+        self.head = function_head(head, "int" if nest.is_cancellable else "void", self.name, params)
+        doc.line(self.head)
         doc.line("{")
         self.stack = ""
         if nest.stack_bytes:
@@ -146,20 +149,25 @@ class _FunctionPrinter:
             self.doc.line()
             self.print_chunk_function(self.nest.parallel_loop)
 
+    def declaration(self) -> list[str]:
+        if self.nest.parallel_loop is None:
+            return [f"{self.head};"]
+        return [*self.frame_lines(), f"{self.chunk_head()};"]
+
+    def frame_lines(self) -> list[str]:
+        """The structure of the nest's arguments."""
+        fields = [field.replace(f"{self.d.restrict} ", "") for field in self.frame_fields]
+        return [f"struct {self.name}_{FRAME} {{", *(f"{self.d.indent}{field};" for field in fields), "};"]
+
+    def chunk_head(self) -> str:
+        params = ["void *arg", f"{self.d.index} {CHUNK}", f"{self.d.index} thread"]
+        return function_head(self.d.nest, "int", f"{self.name}_{CHUNK}", params)
+
     def print_chunk_function(self, loop: ParallelLoop) -> None:
         """The structure of the nest's arguments, and the function that executes one chunk of its parallel loop."""
         frame, index = f"{self.name}_{FRAME}", self.d.index
-        self.doc.line(f"struct {frame} {{")
-        for field in self.frame_fields:
-            self.line(f"{field.replace(f'{self.d.restrict} ', '')};")
-        self.doc.line("};")
-        self.doc.line()
-        self.doc.line(
-            function_head(
-                self.d.nest, "int", f"{self.name}_{CHUNK}", ["void *arg", f"{index} {CHUNK}", f"{index} thread"]
-            )
-        )
-        self.doc.line("{")
+        for text in (*self.frame_lines(), "", self.chunk_head(), "{"):
+            self.doc.line(text)
         self.line(f"struct {frame} *{FRAME} = arg;")
         self.line(f"{self.d.control} = thread ? {FRAME}->{CONTROL}->without_signals : {FRAME}->{CONTROL};")
         is_polled = f"{CHUNK} % {loop.poll_interval} == {loop.poll_interval - 1} && " if loop.poll_interval > 1 else ""
