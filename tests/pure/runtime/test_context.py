@@ -260,6 +260,17 @@ def test_the_seed_is_a_setting(build, ctx):
     assert start.seeds == [5]
 
 
+@pytest.mark.parametrize("value", [0, 0.0, -0.0, 1])
+@pytest.mark.parametrize("dims", [(), (3,), (2, 0), (2, 3)])
+def test_repeated_contents(build, ctx, value, dims):
+    node = build.node("d", *dims, role=Role.DATA, contents=Constant(value))
+    ctx.set(node, 5)
+    ctx.upload_contents(node, again=True)
+    result = ctx.get(node)
+    np.testing.assert_array_equal(result, np.full(dims, value, "float32"))
+    np.testing.assert_array_equal(np.signbit(result), np.full(dims, np.signbit(value)))
+
+
 def test_interrupted_call_invalidates_outputs(build, fake):
     ctx = Context("fake")
     nodes, step = layer(build, ctx)

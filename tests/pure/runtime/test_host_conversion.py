@@ -4,7 +4,7 @@ import pytest
 
 from ocannl.base.errors import DataError, DtypeError, ShapeError
 from ocannl.ir.precision import precision
-from ocannl.runtime.host_conversion import array_for_node
+from ocannl.runtime.host_conversion import array_for_node, is_zero
 
 
 def take(value, dims, kind="float32"):
@@ -105,3 +105,16 @@ def test_arrays_of_foreign_libraries():
 def test_rejected_values(value, dims, kind, error, says):
     with pytest.raises(error, match=says):
         take(value, dims, kind)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int8, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, np.bool_])
+def test_zeros_are_recognized_where_one_cell_is_repeated(kind):
+    zero, one = np.zeros((), kind), np.ones((), kind)
+    assert is_zero(zero) and is_zero(np.broadcast_to(zero, (3, 2)))
+    assert not is_zero(one) and not is_zero(np.broadcast_to(one, (3, 2)))
+    assert not is_zero(np.broadcast_to(np.array([0, 1], kind), (3, 2)))
+    assert not is_zero(np.broadcast_to(zero, (3, 0)))
+
+
+def test_negative_zeros_have_other_bytes():
+    assert not is_zero(np.broadcast_to(np.float32(-0.0), 2))

@@ -52,7 +52,9 @@ class Placement(Enum):
 class Contents(Protocol):
     """The initial contents of a node."""
 
-    def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> np.ndarray: ...
+    def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> np.ndarray:
+        """Returns the contents; the array may be read-only, and a view that repeats cells."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

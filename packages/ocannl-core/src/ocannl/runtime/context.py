@@ -220,7 +220,11 @@ class Context:
                 if node.contents is not None and (again or not self.arrays.was_written(node)):
                     self.arrays.allocate([node])  # raises `OutOfMemory` before the host array is created
                     contents = np.asarray(node.contents.array(node.dims, node.precision, seed), node.precision.numpy)
-                    self._upload(node, np.asarray(np.broadcast_to(contents, node.dims), order="C"))
+                    contents = np.broadcast_to(contents, node.dims)
+                    if host_conversion.is_zero(contents):
+                        self.arrays.zero(node)  # needs no host array
+                    else:
+                        self._upload(node, np.asarray(contents, order="C"))
 
     # ------------------------------------------------------------------------------------------- interface to routines
 

@@ -241,6 +241,13 @@ class Arrays:
             self.before_write((resident,))
         self.write(resident, self.queue.from_host, resident.where, array)
 
+    def zero(self, node: TNode) -> None:
+        """Sets all bytes of the node to zero."""
+        resident = self._residents[node]
+        if resident.readers:
+            self.before_write((resident,))
+        self.write(resident, self.queue.zero, resident.where, math.prod(node.dims, start=node.precision.nbytes))
+
     def copy_from_device(self, node: TNode, where: Location, dims: tuple[int, ...], kind: np.dtype[Any]) -> None:
         """Copies an array of another library on the same device to the node."""
         if dims != node.dims:

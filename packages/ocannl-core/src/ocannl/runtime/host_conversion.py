@@ -33,6 +33,12 @@ def array_for_node(
     return np.full(dims, _convert(array, label, precision))
 
 
+def is_zero(array: Array) -> bool:
+    """Whether all bytes of the array are zero because it repeats one cell, which is zero."""
+    repeats_one_cell = array.size > 0 and not any(array.strides)
+    return repeats_one_cell and not any(array[(0,) * array.ndim].tobytes())
+
+
 def _array(value: object, label: str) -> Array:
     refuse_masks(value)
     try:

@@ -112,7 +112,7 @@ def _initial_contents(node: TNode) -> Array | None:
     """The initial contents of a node."""
     if node.contents is None:
         return None
-    return node.contents.array(node.dims, node.precision, SEED.get()).reshape(node.dims)
+    return np.array(node.contents.array(node.dims, node.precision, SEED.get())).reshape(node.dims)
 
 
 def _contents(loss: Tensor, arguments: list[Tensor]) -> dict[TNode, Array]:

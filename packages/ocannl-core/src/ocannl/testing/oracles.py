@@ -72,7 +72,7 @@ def constants(code: Comp) -> dict[TNode, Array]:
     """The values of constants in expressions, and the initial values of states."""
     data = [(node, node.contents) for node in nodes(code) if node.role in (Role.DATA, Role.STATE)]
     return {
-        node: contents.array(node.dims, node.precision, SEED.get()).reshape(node.dims)
+        node: np.array(contents.array(node.dims, node.precision, SEED.get())).reshape(node.dims)
         for node, contents in data
         if contents
     }

@@ -87,7 +87,7 @@ class Constant:
         self.number = number
 
     def array(self, dims: tuple[int, ...], precision: Precision, seed: int) -> NDArray[Any]:
-        return np.full(dims, self.number, precision.numpy)
+        return np.broadcast_to(np.asarray(self.number, precision.numpy), dims)
 
 
 class IndexFunction:
