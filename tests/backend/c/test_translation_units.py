@@ -47,7 +47,7 @@ def unit_texts(c, count=4):
     return list(emit_units(procs, lines=0))
 
 
-def test_functions_are_defined_once_and_declared_where_they_are_called(c, separate_units, compilers):
+def test_functions_are_defined_in_one_unit(c, separate_units, compilers):
     texts = unit_texts(c)
     assert len(texts) > 4
     code = toolchain.build(texts, toolchain.toolchain())  # the linker refuses second definitions

@@ -108,10 +108,10 @@ def test_rejected_values(value, dims, kind, error, says):
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.int8, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, np.bool_])
-def test_zeros_are_recognized_where_one_cell_is_repeated(kind):
-    zero, one = np.zeros((), kind), np.ones((), kind)
+def test_repeated_zeros(kind):
+    zero, unit = np.zeros((), kind), np.ones((), kind)
     assert is_zero(zero) and is_zero(np.broadcast_to(zero, (3, 2)))
-    assert not is_zero(one) and not is_zero(np.broadcast_to(one, (3, 2)))
+    assert not is_zero(unit) and not is_zero(np.broadcast_to(unit, (3, 2)))
     assert not is_zero(np.broadcast_to(np.array([0, 1], kind), (3, 2)))
     assert not is_zero(np.broadcast_to(zero, (3, 0)))
 

@@ -75,6 +75,10 @@ def _hoist_shared_loop(
     for loop_symbols in _candidates(nests, analysis, min_trip_count):
         if not _improves_locality(summaries, loop_symbols, min_bytes) or not _keeps_a_loop(nests, loop_symbols):
             continue
+        contracted = _contracted_strides(summaries, loop_symbols)
+        candidate = _loop_span(nests, loop_symbols), frozenset(contracted.items())
+        if candidate in analysis.unprofitable:
+            continue
         previous: list[Sym | None] = []
         while loop_symbols != previous:  # nests that are left out read temporaries of the others in whole
             previous, contracted = loop_symbols, _contracted_strides(summaries, loop_symbols)
@@ -91,6 +95,7 @@ def _hoist_shared_loop(
             ]  # only sharing nests access relaid arrays
             bufs = [relaid.get(buf, buf) for buf in proc.bufs]
             return replace(proc, bufs=tuple(bufs), body=tuple(chain.from_iterable(body)))
+        analysis.unprofitable.add(candidate)
     return None
 
 
@@ -103,13 +108,29 @@ class _Nest:
     is_nested: bool  # whether there is more than one loop
 
 
+class _LoopSpan(NamedTuple):
+    """The nests from the first to the last one that contain a loop, with its symbol in each of them: other nests do not
+    interfere."""
+
+    start: int
+    nests: tuple[_Nest, ...]
+    symbols: tuple[Sym | None, ...]
+
+
+def _loop_span(nests: Sequence[_Nest], loop_symbols: Sequence[Sym | None]) -> _LoopSpan:
+    positions = [position for position, sym in enumerate(loop_symbols) if sym is not None]
+    start, end = (positions[0], positions[-1] + 1) if positions else (0, 0)
+    return _LoopSpan(start, tuple(nests[start:end]), tuple(loop_symbols[start:end]))
+
+
 class _Analysis:
     """Results about nests, which remain valid until a nest is replaced: most nests outlast many interchanges."""
 
     def __init__(self, capabilities: Capabilities, names: Namer) -> None:
         self._capabilities, self._names = capabilities, names
+        self.unprofitable: set[object] = set()  # loops and the arrays that they would contract
         self._nests: dict[int, _Nest] = {}  # by the identity of the statement
-        self._sharing: dict[tuple[tuple[_Nest, ...], tuple[Sym | None, ...]], set[int]] = {}
+        self._sharing: dict[_LoopSpan, tuple[int, ...]] = {}
         self._estimates: dict[object, _Estimate | None] = {}
 
     def nest(self, stmt: Stmt) -> _Nest:
@@ -119,15 +140,11 @@ class _Analysis:
 
     def sharing_nests(self, nests: Sequence[_Nest], loop_symbols: Sequence[Sym | None]) -> set[int]:
         """Positions of the nests that can share the loop."""
-        positions = [position for position, sym in enumerate(loop_symbols) if sym is not None]
-        if not positions:
-            return set()
-        window = slice(positions[0], positions[-1] + 1)  # nests outside of the window do not interfere
-        key = tuple(nests[window]), tuple(loop_symbols[window])
-        if key not in self._sharing:
-            summaries = [nest.summary for nest in nests[window]]
-            self._sharing[key] = {*partition_for_shared_loop(summaries, loop_symbols[window]).inside}
-        return {positions[0] + position for position in self._sharing[key]}
+        span = _loop_span(nests, loop_symbols)
+        if span not in self._sharing:
+            summaries = [nest.summary for nest in span.nests]
+            self._sharing[span] = partition_for_shared_loop(summaries, span.symbols).inside
+        return {span.start + position for position in self._sharing[span]}
 
     def cycles(self, nest: _Nest) -> _Estimate | None:
         """The estimated cycles of a nest; None if it is not a fusion group."""
