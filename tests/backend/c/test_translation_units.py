@@ -4,10 +4,14 @@ import subprocess
 from functools import partial
 from random import Random
 
+import numpy as np
 import pytest
 from loop_programs.golden_programs import SAMPLES
 
+import ocannl as oc
+from ocannl import train
 from ocannl.backend import CompileError
+from ocannl.base.errors import ConfigError
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.random_programs import generate
@@ -79,3 +83,31 @@ def test_an_interrupt_during_emission_stops_all_compilers(c, separate_units, com
     with pytest.raises(KeyboardInterrupt):
         toolchain.build(interrupted(), tools)
     assert compilers and all(process.returncode is not None for process in compilers)
+
+
+def test_an_invalid_time_limit_starts_no_compiler(c, separate_units, compilers, monkeypatch):
+    texts, tools = unit_texts(c), toolchain.toolchain()
+    compilers.clear()
+    monkeypatch.setenv("OCANNL_COMPILE_SECONDS", "0")
+    with pytest.raises(ConfigError, match="compile_seconds"):
+        toolchain.build(texts, tools)
+    assert not compilers
+
+
+def test_arrays_are_not_named_like_functions_that_their_nest_calls(c):
+    def parameter(*shape, **axes):
+        return oc.param("y", np.full(shape, 0.01, "float32"), **axes)
+
+    def step(carry, x):
+        state = oc.softmax(weights[0] @ oc.tanh(weights[1] @ carry + x))
+        return state, state
+
+    weights = [parameter(128, 128, output=[128], input=[128]) for _ in range(2)]
+    start = oc.tensor(np.zeros((64, 128), "float32"), batch_axes=1, label="y")
+    last, states = oc.scan(step, start, parameter(12, 64, 128, batch=[12, 64], output=[128]))
+    loss = (states * states).sum() + last.sum()
+    code = train.grad_update(loss)
+    ctx = oc.Context("c")
+    ctx.init(loss)
+    ctx.compile(code, name="y", keep=[loss])()
+    assert ctx[loss] == pytest.approx(64 + 12 * 64 / 128)

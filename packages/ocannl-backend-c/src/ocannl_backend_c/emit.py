@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from types import MappingProxyType
 
 from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, deduplicated, holds_gil, outline_nests, pool_bufs, with_callees
@@ -26,7 +25,6 @@ from ocannl_backend_c.dialect import DIALECT, HIDDEN_NEST, PROLOGUE
 
 ENTRY = "{type} {name}({params})"
 UNIT_LINES = 2500  # per translation unit of a long program; amortizes the start of the compiler
-NOTHING_DECLARED: Mapping[str, Sequence[str]] = MappingProxyType({})
 LOCALS = frozenset({"addresses", "symbols", CONTROL, "arena", "thread", "cancelled"})
 
 
@@ -81,7 +79,8 @@ def _emit(
 ) -> Iterator[str]:
     reserved_names = reserved(unit.dialect) | {unit.symbol(proc.name) for proc in procs} | {*functions}
     names = Namer(reserved_names)
-    file = _File(unit, definitions)
+    declarations: dict[str, Sequence[str]] = {}
+    file = _File(unit, definitions, declarations)
     for proc in procs:
         unit.dialect.write_comment(file.doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
         top_level = outline_nests(proc)
@@ -89,7 +88,7 @@ def _emit(
         for number, equivalent_nests in enumerate(deduplicated(with_callees(top_level)), 1):
             if lines is not None and file.length > lines:
                 yield file.text()
-                file = _File(unit, definitions, file.declarations)
+                file = _File(unit, definitions, declarations)
             functions_of |= dict.fromkeys(equivalent_nests, names(f"{proc.name}_{number}"))
             file.add_nests(equivalent_nests, functions_of)
         file.add_entry(proc, top_level, functions_of, reserved_names)
@@ -97,13 +96,10 @@ def _emit(
 
 
 class _File:
-    """A translation unit that is being printed."""
+    """A translation unit that is being printed; `declarations` are those of the functions of all units."""
 
     def __init__(
-        self,
-        unit: TranslationUnit,
-        definitions: Iterable[Definition] = (),
-        declarations: Mapping[str, Sequence[str]] = NOTHING_DECLARED,
+        self, unit: TranslationUnit, definitions: Iterable[Definition], declarations: dict[str, Sequence[str]]
     ) -> None:
         self.unit, self.dialect = unit, unit.dialect
         self.prelude = Prelude()
@@ -111,28 +107,30 @@ class _File:
             self.prelude.use(definition)
         self.doc = Document()
         self.length = 0  # lines of functions
-        self.declarations = dict(declarations)  # of all functions of nests
-        self._external = dict(declarations)  # of those of other units that this one has not declared
         self._head = self.doc.section()
+        self._declarations = declarations
+        self._visible: set[str] = set()  # functions that this unit has declared or defined
 
     def text(self) -> str:
         return "\n".join([self.unit.prologue, *self.prelude.lines(), self.doc.text()])
 
     def _declare(self, function: str) -> None:
         """Declares a function if another unit defines it."""
-        for line in self._external.pop(function, ()):
-            self._head.line(line)
+        if function not in self._visible:
+            self._visible.add(function)
+            for line in self._declarations[function]:
+                self._head.line(line)
 
     def add_nests(self, equivalent_nests: Sequence[Nest], functions: Mapping[Nest, str]) -> None:
         """Defines the function of nests."""
         first = equivalent_nests[0]
+        function = functions[first]
         for callee in first.callees:
             self._declare(functions[callee])
         self.doc.line()
         section = self.doc.section()
-        self.declarations[functions[first]] = print_nests(
-            self.dialect, self.prelude, functions, equivalent_nests, section
-        )
+        self._declarations[function] = print_nests(self.dialect, self.prelude, functions, equivalent_nests, section)
+        self._visible.add(function)
         self.length += sum(1 for _ in section.lines())
 
     def add_entry(

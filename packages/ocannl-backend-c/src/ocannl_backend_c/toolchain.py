@@ -160,14 +160,18 @@ def _compile_all(texts: Iterable[str], tools: Toolchain, folder: Path) -> list[P
             source = _source_file(folder, text, number)
             objects.append(source.with_suffix(".o"))
             if len(jobs) >= cores():
-                jobs.popleft().finish()
+                jobs[0].finish()
+                jobs.popleft()  # after it has ended, so that an interrupt leaves no job out
             argv = [*tools.command, *FLAGS, *tools.tuning, "-c", "-o", objects[-1].name, source.name]
             jobs.append(_CompilerRun(argv, folder, text))
-        while jobs:
-            jobs.popleft().finish()
-    finally:  # after an error or an interrupt
+        for job in jobs:
+            job.finish()
+    except BaseException:
         for job in jobs:
             job.kill()
+        for job in jobs:
+            job.reap()
+        raise
     return objects
 
 
@@ -204,12 +208,13 @@ def run(argv: Sequence[str], folder: Path) -> tuple[int, bytes, bytes]:
 
 
 class _CompilerRun:
-    """A running command; `text` is the C text that it compiles, if there is one."""
+    """A command that runs until a deadline; `text` is the C text that it compiles, if there is one."""
 
-    __slots__ = ("_argv", "_process", "_text")
+    __slots__ = ("_argv", "_deadline", "_process", "_seconds", "_text")
 
     def __init__(self, argv: Sequence[str], folder: Path, text: str | None = None) -> None:
-        self._argv, self._text = argv, text
+        self._argv, self._text, self._seconds = argv, text, COMPILE_SECONDS.get()
+        self._deadline = time.monotonic() + self._seconds
         environment = {**child_environment(), "LC_ALL": "C", "TMPDIR": str(folder)}
         try:
             self._process = subprocess.Popen(
@@ -227,14 +232,15 @@ class _CompilerRun:
             raise CompileError(_failure_message(self._argv, f"failed with status {status}", self._text) + f"\n{output}")
 
     def outcome(self) -> tuple[int, bytes, bytes]:
-        """Waits for the command and returns its status, stdout and stderr. It is killed after a timeout."""
-        seconds = COMPILE_SECONDS.get()
+        """Waits for the command and returns its status, stdout and stderr. Kills it at the deadline, and after an
+        interrupt."""
         try:
-            out, err = self._process.communicate(timeout=seconds)
+            out, err = self._process.communicate(timeout=max(0, self._deadline - time.monotonic()))
         except BaseException as reason:
             self.kill()
+            self.reap()
             if isinstance(reason, subprocess.TimeoutExpired):
-                outcome = f"did not finish within {seconds} s (`compile_seconds`)"
+                outcome = f"did not finish within {self._seconds} s (`compile_seconds`)"
                 raise CompileError(_failure_message(self._argv, outcome, self._text)) from None
             raise
         return self._process.returncode, out, err
@@ -248,7 +254,11 @@ class _CompilerRun:
                     os.killpg(self._process.pid, signal.SIGKILL)  # the process leads its own session
             else:
                 self._process.kill()
-        self._process.communicate()
+
+    def reap(self) -> None:
+        """Waits for the end of a killed process, and closes its pipes."""
+        with suppress(ValueError):  # its output was read before
+            self._process.communicate()
 
 
 def _failure_message(argv: Sequence[str], outcome: str, text: str | None) -> str:

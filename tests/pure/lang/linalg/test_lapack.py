@@ -75,3 +75,10 @@ def test_decompositions(sizes: tuple[int, ...], order: str, dtype: str) -> None:
     check(lapack.eigvalsh(s), np.linalg.eigvalsh(s.astype("float64")), dtype)
     with pytest.raises(ValueError, match="infs or NaNs"):
         lapack.eigh(np.full((70, 70), np.nan, dtype))
+
+
+@pytest.mark.parametrize("kind", ["float16", "int32", "float32", "float64", "complex64"])
+def test_products_of_any_type(kind):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, shape).astype(kind) for shape in ((70, 80), (80, 66)))
+    np.testing.assert_array_equal(lapack.product(a, b), a @ b)

@@ -243,6 +243,7 @@ class Arrays:
 
     def zero(self, node: TNode) -> None:
         """Sets all bytes of the node to zero."""
+        _log.debug("`%s` is zeroed on the device", node.label)
         resident = self._residents[node]
         if resident.readers:
             self.before_write((resident,))

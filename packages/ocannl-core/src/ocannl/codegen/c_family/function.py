@@ -98,7 +98,8 @@ class _FunctionPrinter:
         self.functions, self.name = functions, functions[nest]
         self.doc = doc
         self.depth = 1
-        self.names = Namer(reserved(dialect))
+        callees = [functions[callee] for callee in nest.callees]
+        self.names = Namer(reserved(dialect).union(callees, (f"{callee}_{CHUNK}" for callee in callees)))
         self.values = ScalarExpressions(dialect, prelude)
         self.stack_bytes = 0
         self.syms: list[str] = []

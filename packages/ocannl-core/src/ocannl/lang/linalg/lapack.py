@@ -15,6 +15,7 @@ from ocannl.lang.linalg.arrays import Array, transposed
 
 LARGE = 64
 """From this size on, SciPy is called for each matrix."""
+BLAS_TYPES = "fdFD"  # type characters of NumPy
 
 
 def library(a: Array) -> Any:
@@ -37,7 +38,7 @@ def routines(a: Array, *names: str) -> list[Any] | None:
 def product(a: Array, b: Array) -> Array:
     """`a @ b`. The stacks broadcast."""
     scipy = library(a) and library(b)
-    if scipy is None or a.dtype != b.dtype:
+    if scipy is None or a.dtype != b.dtype or a.dtype.char not in BLAS_TYPES:
         return np.asarray(a @ b)
     (multiply,) = scipy.get_blas_funcs(("gemm",), dtype=a.dtype)
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

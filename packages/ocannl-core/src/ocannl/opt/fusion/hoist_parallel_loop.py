@@ -104,7 +104,7 @@ class _Nest:
     stmt: Stmt
     loops: tuple[For, ...]  # perfectly nested; none in nests whose loop is hoisted
     summary: AccessSummary
-    indexing_symbols: tuple[tuple[object, Sym], ...]  # an axis of an array, and the symbol of a loop that indexes it
+    indexing_symbols: tuple[tuple[tuple[Buf, int], Sym], ...]  # an array, its axis, and the loop symbol that indexes it
     is_nested: bool  # whether there is more than one loop
 
 
@@ -129,9 +129,10 @@ class _Analysis:
     def __init__(self, capabilities: Capabilities, names: Namer) -> None:
         self._capabilities, self._names = capabilities, names
         self.unprofitable: set[object] = set()  # loops and the arrays that they would contract
-        self._nests: dict[int, _Nest] = {}  # by the identity of the statement
+        self._nests: dict[int, _Nest] = {}  # by the identity of the statement, which the nest keeps alive
         self._sharing: dict[_LoopSpan, tuple[int, ...]] = {}
-        self._estimates: dict[object, _Estimate | None] = {}
+        self._estimates: dict[_Nest, _Estimate | None] = {}
+        self._iteration_estimates: dict[object, _Estimate | None] = {}  # by nest, symbol and orders
 
     def nest(self, stmt: Stmt) -> _Nest:
         if id(stmt) not in self._nests:
@@ -156,10 +157,10 @@ class _Analysis:
         """The estimated cycles of one iteration of a hoisted loop, with arrays in the given orders."""
         bufs = {access.ref.buf for access in nest.summary.accesses}
         key = nest, sym, frozenset((buf, orders[buf]) for buf in bufs if buf in orders)
-        if key not in self._estimates:
+        if key not in self._iteration_estimates:
             body = as_statement(_interchanged(nest.stmt, sym).body)
-            self._estimates[key] = _cycles(body, self._names, self._capabilities, orders)
-        return self._estimates[key]
+            self._iteration_estimates[key] = _cycles(body, self._names, self._capabilities, orders)
+        return self._iteration_estimates[key]
 
 
 def _nest(stmt: Stmt) -> _Nest:
