@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ocannl.backend import Capabilities
 from ocannl.backend.cpu import NativeBackend, NativeCode, Package, Source, backend_version, native_capabilities
+from ocannl.backend.cpu.native_code import recorded
 from ocannl.codegen import signature
 from ocannl.ir.loops import Proc
 from ocannl_backend_c import toolchain
@@ -23,7 +24,7 @@ def _compile(procs: Sequence[Proc]) -> NativeCode:
     tools, source = toolchain.toolchain(), Source()
     programs = [signature(proc) for proc in procs]
     ending = TEXT if any(program.holds_gil for program in programs) else ""
-    code = toolchain.build(_with_ending(source.recorded(emit_units(procs)), ending), tools)
+    code = toolchain.build(_with_ending(recorded(emit_units(procs), source), ending), tools)
     return load_package(Package(tools.target, tuple(programs), source.packed(), (code,)))
 
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from functools import cache, partial
 from itertools import takewhile
 
-from ocannl.backend.cpu.native_code import NativeCode, Package, Source
+from ocannl.backend.cpu.native_code import NativeCode, Package, Source, recorded
 from ocannl.codegen import Signature
 from ocannl_backend_llvm import jit, parallel_codegen
 from ocannl_backend_llvm.interrupts import not_interrupted
@@ -26,7 +26,7 @@ def compile_package(programs: Sequence[Signature], modules: Iterable[str], targe
 def _compile_package(programs: Sequence[Signature], modules: Iterable[str], target: Target) -> NativeCode:
     source = Source()
     with compile_in_background() if any(program.is_parallel for program in programs) else nullcontext():
-        compiled = parallel_codegen.compile_texts(source.recorded(modules), target)
+        compiled = parallel_codegen.compile_texts(recorded(modules, source), target)
     if any(program.holds_gil for program in programs):
         compiled.append(_direct(target))
     return _load_package(Package(str(target), tuple(programs), source.packed(), tuple(compiled)))

@@ -77,15 +77,16 @@ class Source:
     def add(self, text: str) -> None:
         self._parts.append(self._packer.compress(text.encode("ascii")))
 
-    def recorded(self, texts: Iterable[str]) -> Iterator[str]:
-        """Yields the texts and adds each, separated by empty lines."""
-        for number, text in enumerate(texts):
-            self.add(f"\n{text}" if number else text)
-            yield text
-
     def packed(self) -> bytes:
         """Returns the compressed text; callable once."""
         return b"".join([*self._parts, self._packer.flush()])
+
+
+def recorded(texts: Iterable[str], source: Source) -> Iterator[str]:
+    """Yields the texts and adds them to the source, separated by empty lines."""
+    for number, text in enumerate(texts):
+        source.add(f"\n{text}" if number else text)
+        yield text
 
 
 @dataclass(frozen=True, slots=True)
