@@ -12,7 +12,7 @@ import threading
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -459,12 +459,13 @@ def test_generated_code_that_a_compiler_rejects(monkeypatch: Patch) -> None:
         pytest.skip("`c` is not usable here")
     from ocannl_backend_c import backend as c_backend
 
-    step, emit = training_step("c"), c_backend.emit
+    step, emit_units = training_step("c"), c_backend.emit_units
 
-    def broken(procs: list[Proc]) -> str:
-        return emit(procs) + ("\nthis is no C\n" if any(map(is_vectorized, procs)) else "")
+    def broken(procs: list[Proc]) -> Iterator[str]:
+        ending = "\nthis is no C\n" if any(map(is_vectorized, procs)) else ""
+        return (text + ending for text in emit_units(procs))
 
-    monkeypatch.setattr(c_backend, "emit", broken)
+    monkeypatch.setattr(c_backend, "emit_units", broken)
     routine, message = compile_with_warning(step)
     step.check(routine)
     assert "CompileError: the C compiler" in message and "with a simple schedule" in message
