@@ -256,9 +256,8 @@ class _CompilerRun:
                 self._process.kill()
 
     def reap(self) -> None:
-        """Waits for the end of a killed process, and closes its pipes."""
-        with suppress(ValueError):  # its output was read before
-            self._process.communicate()
+        """Waits for the end of a killed process and closes its pipes; without effect if its output was read before."""
+        self._process.communicate()
 
 
 def _failure_message(argv: Sequence[str], outcome: str, text: str | None) -> str:

@@ -35,8 +35,8 @@ def array_for_node(
 
 def is_zero(array: Array) -> bool:
     """Whether all bytes of the array are zero because it repeats one cell, which is zero."""
-    repeats_one_cell = array.size > 0 and not any(array.strides)
-    return repeats_one_cell and not any(array[(0,) * array.ndim].tobytes())
+    is_broadcast_cell = array.size > 0 and not any(array.strides)
+    return is_broadcast_cell and not any(array[(0,) * array.ndim].tobytes())
 
 
 def _array(value: object, label: str) -> Array:

@@ -24,6 +24,9 @@ from ocannl.lang.ops.concat import concat
 from ocannl.lang.ops.einsum import einsum, stop_gradient
 from ocannl.lang.ops.linalg import triu
 
+SymmetricGradient = Callable[[Array, Array, Array], tuple[Array]]
+"""The gradient of a function of a symmetric matrix, from those of the result, the result and the matrix."""
+
 
 @composite
 def cholesky(a: object, *, label: str | None = None) -> Tensor:
@@ -84,7 +87,7 @@ def _of_symmetric_part(
     name: str,
     spec: str,
     forward: Callable[[Array], Array],
-    gradient: Callable[[Array, Array, Array], tuple[Array]] | None,
+    gradient: SymmetricGradient | None,
     a: Tensor,
     label: str | None = None,
 ) -> Tensor:
@@ -93,17 +96,18 @@ def _of_symmetric_part(
     if (kind := a.typing.current).is_float and lapack.keeps_factors(kind):
         rows, columns = form_of(a).spec("i", "j"), form_of(a).spec("j", "i")
         a = einsum(f"{rows}; {columns} => {rows}", a, a, combine="add") / 2
-        return host_operation(name, spec, forward, gradient, [a], label=label)
+    else:
+        forward = _with_symmetric_operand(forward)
+        gradient = gradient and _with_symmetric_result(gradient)
+    return host_operation(name, spec, forward, gradient, [a], label=label)
 
-    def of_symmetric_part(a: Array) -> Array:
-        return forward(symmetric_part(a))
 
-    def symmetric_gradient(g: Array, value: Array, a: Array) -> tuple[Array]:
-        assert gradient is not None
-        return (symmetric_part(*gradient(g, value, a)),)
+def _with_symmetric_operand(forward: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    return lambda a: forward(symmetric_part(a))
 
-    rule = None if gradient is None else symmetric_gradient
-    return host_operation(name, spec, of_symmetric_part, rule, [a], label=label)
+
+def _with_symmetric_result(gradient: SymmetricGradient) -> SymmetricGradient:
+    return lambda g, value, a: (symmetric_part(*gradient(g, value, a)),)
 
 
 @composite

@@ -222,23 +222,25 @@ def columns_of(packed: Array) -> Array:
 
 def eigh(a: Array) -> tuple[Array, Array]:
     """The eigenvalues and eigenvectors of symmetric matrices. Raises: ValueError for NaN and infinities."""
-    if library(a) is None:
+    result = _eigh_by_scipy(a, vectors=True)
+    if result is None:
         values, vectors = np.linalg.eigh(a)
         return values, vectors
-    return _eigh_by_scipy(a, vectors=True)
+    return result
 
 
 def eigvalsh(a: Array) -> Array:
     """The eigenvalues of symmetric matrices. Raises: ValueError for NaN and infinities."""
-    if library(a) is None:
-        return np.asarray(np.linalg.eigvalsh(a))
-    return _eigh_by_scipy(a, vectors=False)[0]
+    result = _eigh_by_scipy(a, vectors=False)
+    return np.asarray(np.linalg.eigvalsh(a)) if result is None else result[0]
 
 
-def _eigh_by_scipy(a: Array, vectors: bool) -> tuple[Array, Array]:
-    """The eigenvalues and, with `vectors`, the eigenvectors of large symmetric matrices."""
+def _eigh_by_scipy(a: Array, vectors: bool) -> tuple[Array, Array] | None:
+    """The eigenvalues and, with `vectors`, the eigenvectors of symmetric matrices; None for small ones and without
+    SciPy."""
     functions = routines(a, "syevd", "syevd_lwork")
-    assert functions is not None
+    if functions is None:
+        return None
     decompose, workspace = functions
     if not np.isfinite(a).all():
         raise ValueError("array must not contain infs or NaNs")

@@ -56,9 +56,7 @@ def _total(nodes: Iterable[Expr]) -> Cost:
     for node in nodes:
         count += 1
         match node:
-            case Apply(op) if op is ADD and factors_of_dot(node) is not None:
-                ops += 1
-            case Apply(op):
+            case Apply(op):  # the addition of a dot product of pairs stands for all of it
                 ops += machine.OP_COSTS.get(op.name, 1)
             case Cast(value, precision):
                 for kind in (precision, value.precision):
@@ -73,7 +71,7 @@ def _total(nodes: Iterable[Expr]) -> Cost:
 def _operands(node: Expr) -> tuple[Expr, ...]:
     match node:
         case Apply(op) if op is ADD and (factors := factors_of_dot(node)) is not None:
-            return tuple(factors)
+            return factors
         case Apply(_, args):
             return args
         case Cast(value):

@@ -79,16 +79,13 @@ def _hoist_shared_loop(
         candidate = _loop_span(nests, loop_symbols), frozenset(contracted.items())
         if candidate in analysis.unprofitable:
             continue
-        previous: list[Sym | None] = []
-        while loop_symbols != previous:  # nests that are left out read temporaries of the others in whole
-            previous, contracted = loop_symbols, _contracted_strides(summaries, loop_symbols)
+        cycles = _nest_cycles(nests, loop_symbols, contracted, analysis)
+        while (remaining := _drop_slowed_nests(analysis, nests, loop_symbols, cycles, max_slowdown)) != loop_symbols:
+            loop_symbols = remaining  # nests that are left out read temporaries of the others in whole
+            contracted = _contracted_strides(summaries, loop_symbols)
             cycles = _nest_cycles(nests, loop_symbols, contracted, analysis)
-            loop_symbols = _drop_slowed_nests(analysis, nests, loop_symbols, cycles, max_slowdown)
         if _is_profitable(loop_symbols, cycles, max_slowdown):
-            relaid = {
-                buf: _contiguous_per_iteration(buf, strides)
-                for buf, strides in _contracted_strides(summaries, loop_symbols).items()
-            }
+            relaid = {buf: _contiguous_per_iteration(buf, strides) for buf, strides in contracted.items()}
             body = [
                 with_buffers((_interchanged(nest.stmt, sym),), relaid) if sym else (nest.stmt,)
                 for nest, sym in zip(nests, loop_symbols, strict=True)
