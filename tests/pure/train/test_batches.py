@@ -19,13 +19,18 @@ from ocannl import train
 XS, TS = np.arange(20.0, dtype=np.float32).reshape(10, 2), np.arange(10)
 
 
+def started_since(before: set[threading.Thread]) -> set[threading.Thread]:
+    """The threads that have started since `before`. Threads of other tests may end at any time, so counts do not tell."""
+    return set(threading.enumerate()) - before
+
+
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     yield
-    if threading.active_count() > before:
+    if started_since(before):
         gc.collect()  # slow, and ends threads of iterators that are part of a cycle
-    assert threading.active_count() == before
+    assert not started_since(before)
 
 
 @pytest.fixture
@@ -322,21 +327,21 @@ def endless() -> Iterator[Any]:
 
 def test_threads_end_when_iteration_is_left_or_collected() -> None:
     data = train.batches(endless, inputs={X: 0}, prefetch=2)
-    before = threading.active_count()
+    before = set(threading.enumerate())
     for _ in data:
         break
-    assert threading.active_count() == before
+    assert not started_since(before)
     iterator = iter(data)
     next(iterator)
-    assert threading.active_count() == before + 1
+    assert len(started_since(before)) == 1
     del iterator
     gc.collect()
-    assert threading.active_count() == before
+    assert not started_since(before)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_threads_end_on_an_interrupt() -> None:
-    before, seen = threading.active_count(), 0
+    before, seen = set(threading.enumerate()), 0
     inherited = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores interrupts
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -347,7 +352,7 @@ def test_threads_end_on_an_interrupt() -> None:
     finally:
         signal.signal(signal.SIGINT, inherited)
     gc.collect()
-    assert threading.active_count() == before
+    assert not started_since(before)
 
 
 def test_a_thread_works_ahead() -> None:
