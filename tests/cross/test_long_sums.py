@@ -218,6 +218,36 @@ def test_scatters_into_tables_larger_than_the_terms(
     assert errors.max() <= BOUND, f"{float(errors.max()):.1f} eps"
 
 
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize(("rows", "width"), [(7, 300), (1, 257), (13, 256)])
+@pytest.mark.parametrize("count", [95, 8_001])
+def test_scatters_of_long_rows(rows: int, width: int, count: int, terms: Callable[..., Array], ctx: oc.Context) -> None:
+    """Blocks of few terms are added in a wider type; a part of the ids is outside of the table, which is not empty."""
+    x, base = array_of(terms, (count, width)), np.full((rows, width), 0.25, "float32")
+    ids = np.random.default_rng(count).integers(0, rows + 2, count)
+    ids[::3] = rows // 2
+    table = oc.tensor(base)
+    added, summed = oc.evaluate(
+        [
+            oc.index_update(table, oc.tensor(np.minimum(ids, rows - 1).astype("int32")), oc.tensor(x), mode="add"),
+            oc.segment_sum(oc.tensor(x), oc.tensor(ids.astype("int32")), rows),
+        ],
+        ctx=ctx,
+    )
+    for n in range(rows):
+        check(summed[n], x[ids == n], (0,), 2.0**-23)
+        check(added[n], np.concatenate([base[n][None], x[np.minimum(ids, rows - 1) == n]]), (0,), 2.0**-23)
+
+
+def test_scatters_of_long_rows_that_are_infinite(ctx: oc.Context) -> None:
+    x, ids = np.ones((900, 300), "float32"), np.arange(900) % 3
+    x[4, 0], x[[5, 8], 0], x[6, 0], x[1:30:3, 1] = np.inf, [np.inf, -np.inf], np.nan, np.finfo("float32").max / 4
+    with np.errstate(invalid="ignore", over="ignore"):
+        expected = np.array([x[ids == n].sum(0) for n in range(3)])
+    actual = oc.segment_sum(oc.tensor(x), oc.tensor(ids.astype("int32")), 3).eval(ctx)
+    np.testing.assert_array_equal(actual, expected)
+
+
 @pytest.mark.parametrize("rows", [20_100, 70_000])
 def test_single_cells_without_a_frequent_one(rows: int, ctx: oc.Context) -> None:
     """Strided indices, of which hashing puts no two in a bucket of many."""

@@ -15,6 +15,7 @@ from ocannl.cli.replay import failures_of
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, Comment, Ref
 from ocannl.opt.idioms import (
+    blocked_scatter,
     frequent_cells,
     merge_gather_initialization,
     precompute_indices,
@@ -86,6 +87,10 @@ def sketched_segments(random: np.random.Generator) -> Case:
     return _segments(random, 70_000, 2)
 
 
+def long_segments(random: np.random.Generator) -> Case:
+    return _segments(random, 9, 300)
+
+
 @dataclass(frozen=True)
 class Fault:
     """A function of a pass that computes something else."""
@@ -112,6 +117,13 @@ def _smaller(local_buffer: Callable[..., Any]) -> Callable[..., Any]:
 def _with_smaller_buckets(buckets: Buf, *arguments: Any) -> tuple[Any, ...]:
     """The table of a sketch that is shorter than its references."""
     return (replace(buckets, shape=(buckets.shape[0] - 1,)), *arguments)
+
+
+def _without_filling(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Leaves out the initial values of one kind of temporary of a scatter."""
+    return lambda filled: lambda names, buf, *arguments: (
+        Comment("nothing") if buf.name.endswith(f"_{name}") else filled(names, buf, *arguments)
+    )
 
 
 def _failing(*arguments: Any) -> Any:
@@ -147,10 +159,7 @@ FAULTS = {
         lambda widened: lambda update, wide: replace(update, ref=Ref(wide, update.ref.indices)),
     ),
     "terms are counted without initial counts": Fault(
-        "widen_scatter_accumulators", segments, frequent_cells._Builder, "filled",
-        lambda filled: lambda builder, buf, *arguments: (
-            Comment("nothing") if buf is builder.counts else filled(builder, buf, *arguments)
-        ),
+        "widen_scatter_accumulators", segments, frequent_cells, "filled", _without_filling("counts")
     ),
     "there are more slots than accumulators": Fault(
         "widen_scatter_accumulators", segments, frequent_cells._Builder, "slot_symbol",
@@ -165,10 +174,14 @@ FAULTS = {
         lambda sketch: lambda builder: _with_smaller_buckets(*sketch(builder)),
     ),
     "the rows of slots are not initialized": Fault(
-        "widen_scatter_accumulators", sketched_segments, frequent_cells._Builder, "filled",
-        lambda filled: lambda builder, buf, *arguments: (
-            Comment("nothing") if buf is builder.rows else filled(builder, buf, *arguments)
-        ),
+        "widen_scatter_accumulators", sketched_segments, frequent_cells, "filled", _without_filling("rows")
+    ),
+    "blocks of a scatter are not initialized": Fault(
+        "widen_scatter_accumulators", long_segments, blocked_scatter, "filled", _without_filling("block")
+    ),
+    "terms are counted elsewhere": Fault(
+        "widen_scatter_accumulators", long_segments, blocked_scatter.RowScatter, "key",
+        lambda key: lambda *arguments: key(*arguments) + 1,
     ),
     "arrays of steps are too short": Fault(
         "distribute_sequential_loops", recurrence, distribute_sequential_loops, "_expand",

@@ -20,7 +20,7 @@ XS, TS = np.arange(20.0, dtype=np.float32).reshape(10, 2), np.arange(10)
 
 
 def started_since(before: set[threading.Thread]) -> set[threading.Thread]:
-    """The threads that have started since `before`. Threads of other tests may end at any time, so counts do not tell."""
+    """The threads that have started since; counts do not tell, since threads of other tests may end at any time."""
     return set(threading.enumerate()) - before
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import replace
 
-from ocannl.ir.affine import TRUE, Affine, Sym, SymKind
-from ocannl.ir.free_symbols import free_symbols
+from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -32,18 +29,27 @@ from ocannl.ir.loops import (
     row_major,
 )
 from ocannl.ir.name_mangling import Namer
-from ocannl.ir.ops import ADD, BY_NAME, SUB, WHERE
+from ocannl.ir.ops import ADD, BY_NAME, WHERE
 from ocannl.ir.precision import Precision, float64, int32, int64
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.nests import wrap_in_loops
-from ocannl.opt.analysis.substitution import substitute_statements
+from ocannl.opt.idioms.row_scatter import (
+    RowScatter,
+    choice,
+    difference,
+    filled,
+    loop_symbols,
+    loops_over,
+    nest,
+    renamed,
+    with_leaf,
+)
 
 MAX_INT32 = 2**31 - 1
 HASH_FACTOR, HASH_BITS = 2654435769, 32  # of multiplicative hashing by the golden ratio (Knuth 1973)
 
 
 def with_wide_frequent_cells(
-    stmt: Stmt, update: Update, syms: tuple[Sym, ...], max_additions: int, names: Namer
+    scatter: RowScatter, max_additions: int, names: Namer
 ) -> tuple[list[Buf], list[Stmt]] | None:
     """Returns the temporaries and statements of a scatter that accumulates a row of cells with more than
     `max_additions` terms in float64, from then on. Of the scatter
@@ -89,71 +95,14 @@ def with_wide_frequent_cells(
 
     Returns None if there are too many terms to count.
     """
-    scatter = _RowScatter.of(stmt, update, syms)
     slots = scatter.terms // (max_additions + 1)
     if not slots or scatter.terms > MAX_INT32 or not scatter.count:
         return None
     return _Builder(scatter, slots, max_additions, names).result()
 
 
-def row_width(stmt: Stmt, update: Update, syms: tuple[Sym, ...]) -> int:
-    """The number of cells that have the same number of terms."""
-    return _RowScatter.of(stmt, update, syms).width
-
-
-@dataclass(frozen=True, slots=True)
-class _RowScatter:
-    """A scatter of rows: `row_axes` of the table are indexed by loops that nothing else depends on, `key_axes` by the
-    others, so that all cells of a row have the same number of terms."""
-
-    stmt: Stmt
-    update: Update
-    row_syms: tuple[Sym, ...]
-    term_syms: tuple[Sym, ...]
-    key_axes: tuple[int, ...]
-    row_axes: tuple[int, ...]
-
-    @staticmethod
-    def of(stmt: Stmt, update: Update, syms: tuple[Sym, ...]) -> _RowScatter:
-        indices, bound = update.ref.indices, set(_bound_on(stmt))
-        rows = {axis: index.only_sym for axis, index in enumerate(indices)}
-        users = [sym for index in indices for sym in index.syms]
-        shape = update.ref.buf.shape
-        row_axes = tuple(
-            axis for axis, sym in rows.items()
-            if sym in syms and sym not in bound and users.count(sym) == 1 and sym.lo == 0 and sym.extent == shape[axis]
-        )  # fmt: skip
-        row_syms = tuple(sym for axis in row_axes if (sym := rows[axis]) is not None)
-        key_axes = tuple(axis for axis in range(len(indices)) if axis not in row_axes)
-        return _RowScatter(stmt, update, row_syms, tuple(s for s in syms if s not in row_syms), key_axes, row_axes)
-
-    @property
-    def terms(self) -> int:
-        """The number of terms of a cell, at most."""
-        return prod(sym.extent for sym in self.term_syms)
-
-    @property
-    def keys(self) -> tuple[int, ...]:
-        return tuple(self.update.ref.buf.shape[axis] for axis in self.key_axes)
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return prod(self.keys)
-
-    @property
-    def width(self) -> int:
-        """The number of cells of a row."""
-        return prod(self.update.ref.buf.shape[axis] for axis in self.row_axes)
-
-    def key(self, indices: tuple[Affine, ...]) -> Affine:
-        """The number of the row that contains a cell."""
-        parts = zip((indices[axis] for axis in self.key_axes), row_major(self.keys), strict=True)
-        return sum((index * stride for index, stride in parts), Affine())
-
-
 class _Builder:
-    def __init__(self, scatter: _RowScatter, slots: int, max_additions: int, names: Namer) -> None:
+    def __init__(self, scatter: RowScatter, slots: int, max_additions: int, names: Namer) -> None:
         self.scatter, self.max_additions, self.names = scatter, max_additions, names
         self.table = scatter.update.ref.buf
         row = tuple(self.table.shape[axis] for axis in scatter.row_axes)
@@ -178,13 +127,13 @@ class _Builder:
         slot = self.slot_symbol(SymKind.INDIRECT)
         temporaries = [self.counts, self.ranks, self.slots, self.rows, *self.accumulators]
         numbering = [
-            self.filled(self.counts),
-            self.filled(self.slots),
-            self.renamed(self.over_rows(scatter.stmt, self.numbering())),
+            filled(self.names, self.counts),
+            filled(self.names, self.slots),
+            renamed(self.names, self.over_rows(scatter.stmt, self.numbering())),
         ]
         addition = [
-            *map(self.filled, self.accumulators),
-            self.renamed(self.guarded(scatter.stmt, (slot, Cast(self.slot, int64)), self.accumulation(slot))),
+            *(filled(self.names, buf) for buf in self.accumulators),
+            renamed(self.names, self.guarded(scatter.stmt, (slot, Cast(self.slot, int64)), self.accumulation(slot))),
             self.addition(),
         ]
         if scatter.count >= machine.MIN_SKETCHED_ROWS:
@@ -193,7 +142,7 @@ class _Builder:
             numbering = [*sketch, self.where_frequent(largest, numbering)]
             addition = [self.where_frequent(largest, addition)]
         additions = self.guarded(scatter.stmt, (rare, Cast(Load(self.rank), int64)), (update,))
-        initialization = [self.filled(self.ranks, 1), self.filled(self.rows, -1)]
+        initialization = [filled(self.names, self.ranks, 1), filled(self.names, self.rows, -1)]
         return temporaries, [*initialization, *numbering, additions, *addition]
 
     def sketch(self) -> tuple[Buf, Buf, list[Stmt]]:
@@ -206,14 +155,14 @@ class _Builder:
         low_bits = Apply(BY_NAME["bitwise_and"], (product, Const((1 << HASH_BITS) - 1, int64)))
         hashed = Apply(BY_NAME["right_shift"], (low_bits, Const(HASH_BITS - bits, int64)))
         bucket = Sym(self.names("bucket"), 0, (1 << bits) - 1, SymKind.INDIRECT)
-        (element,) = self.loop_symbols(buckets.shape)
+        (element,) = loop_symbols(self.names, buckets.shape)
         counting = BindIndex(bucket, hashed, (Update(Ref(buckets, (Affine.of(bucket),)), ADD, Const(1, int32)),))
         maximum = Update(Ref(largest, (Affine(),)), BY_NAME["max"], Load(Ref(buckets, (Affine.of(element),))))
         return buckets, largest, [
-            self.filled(buckets),
-            self.filled(largest),
-            self.renamed(self.over_rows(scatter.stmt, (counting,))),
-            self.nest([element], maximum),
+            filled(self.names, buckets),
+            filled(self.names, largest),
+            renamed(self.names, self.over_rows(scatter.stmt, (counting,))),
+            nest([element], maximum),
         ]
 
     def where_frequent(self, largest: Buf, stmts: list[Stmt]) -> Stmt:
@@ -228,7 +177,7 @@ class _Builder:
 
     @property
     def slot(self) -> Expr:
-        return _difference(Const(-1, int32), Load(self.rank))
+        return difference(Const(-1, int32), Load(self.rank))
 
     def numbering(self) -> Body:
         """Numbers a term, and gives a slot to a row that is full."""
@@ -237,16 +186,16 @@ class _Builder:
         count, rank = Var(self.names("count"), int32), Var(self.names("rank"), int32)
         is_full = Apply(BY_NAME["eq"], (count, Const(self.max_additions, int32)))
         is_counted = Apply(BY_NAME["ge"], (count, Const(0, int32)))
-        next_count = Apply(ADD, (count, _choice(is_counted, Const(1, int32), Const(0, int32))))
+        next_count = Apply(ADD, (count, choice(is_counted, Const(1, int32), Const(0, int32))))
         slot = self.slot_symbol(SymKind.INDIRECT)
-        number_of_slot = Cast(_choice(is_full, Load(free), Const(-1, int32)), int64)
+        number_of_slot = Cast(choice(is_full, Load(free), Const(-1, int32)), int64)
         row = tuple(
             Store(Ref(self.rows, (Affine.of(slot), Affine.of(n))), IndexValue(indices[axis], int64))
             for n, axis in enumerate(self.scatter.key_axes)
         )
         return (
             Let(count.name, Load(number)),
-            Let(rank.name, _choice(is_full, _difference(Const(-1, int32), Load(free)), next_count)),
+            Let(rank.name, choice(is_full, difference(Const(-1, int32), Load(free)), next_count)),
             BindIndex(slot, number_of_slot, (*row, Update(free, ADD, Const(1, int32)))),
             Store(number, rank),
             Store(self.rank, rank),
@@ -266,10 +215,6 @@ class _Builder:
     def slot_symbol(self, kind: SymKind) -> Sym:
         return Sym(self.names("slot"), 0, self.sums.shape[0] - 1, kind)
 
-    def filled(self, buf: Buf, value: int = 0) -> Stmt:
-        syms = self.loop_symbols(buf.shape)
-        return self.nest(syms, Store(Ref(buf, tuple(map(Affine.of, syms))), Const(value, buf.precision)))
-
     def addition(self) -> Stmt:
         """Adds the accumulators to the rows."""
         slot = self.slot_symbol(SymKind.LOOP)
@@ -280,17 +225,10 @@ class _Builder:
         for axis, key in zip(self.scatter.key_axes, keys, strict=True):
             cell[axis] = Affine.of(key)
         update = Update(Ref(self.table, tuple(cell)), ADD, value, self.scatter.update.origin)
-        stmt = self.nest(list(self.scatter.row_syms), update)
+        stmt = nest(list(self.scatter.row_syms), update)
         for n, key in reversed(tuple(enumerate(keys))):
             stmt = BindIndex(key, Load(Ref(self.rows, (Affine.of(slot), Affine.of(n)))), (stmt,))
-        return self.renamed(loop(slot, (stmt,)))
-
-    def loop_symbols(self, shape: Iterable[int]) -> list[Sym]:
-        return [Sym(self.names("i"), 0, extent - 1) for extent in shape]
-
-    def nest(self, syms: list[Sym], stmt: Stmt) -> Stmt:
-        (nest,) = wrap_in_loops([loop(sym, ()) for sym in syms], TRUE, (stmt,))
-        return nest
+        return renamed(self.names, loop(slot, (stmt,)))
 
     def over_rows(self, stmt: Stmt, leaf: Body) -> Stmt:
         """The scatter with other statements, once for each row."""
@@ -311,8 +249,8 @@ class _Builder:
 
     def guarded(self, stmt: Stmt, guard: tuple[Sym, Expr], leaf: Body) -> Stmt:
         """The scatter with another update, where the guard is in range; loops over rows alone are inside the guard."""
-        if _loops_over(self.scatter.row_syms, stmt):
-            return BindIndex(*guard, _with_leaf(stmt, leaf))
+        if loops_over(self.scatter.row_syms, stmt):
+            return BindIndex(*guard, with_leaf(stmt, leaf))
         match stmt:
             case For(body=(inner,)) | BindIndex(body=(inner,)):
                 return replace(stmt, body=(self.guarded(inner, guard, leaf),))
@@ -320,50 +258,6 @@ class _Builder:
                 return If(cond, (self.guarded(inner, guard, leaf),))
             case _:
                 raise AssertionError(f"{type(stmt).__name__} in a scatter")
-
-    def renamed(self, stmt: Stmt) -> Stmt:
-        """A copy with symbols of its own."""
-        match stmt:
-            case For(sym=sym, body=body) | BindIndex(sym=sym, body=body):
-                new = Sym(self.names(sym.name), sym.lo, sym.hi, sym.kind)
-                body = substitute_statements(tuple(map(self.renamed, body)), {sym: Affine.of(new)})
-                return loop(new, body, stmt.origin) if isinstance(stmt, For) else BindIndex(new, stmt.value, body)
-            case If(cond, body, ()):
-                return If(cond, tuple(map(self.renamed, body)))
-            case _:
-                return stmt
-
-
-def _bound_on(stmt: Stmt) -> Iterable[Sym]:
-    """The symbols that bound indices and conditions depend on."""
-    match stmt:
-        case For(body=(inner,)):
-            yield from _bound_on(inner)
-        case BindIndex(_, value, (inner,)):
-            yield from free_symbols(value)
-            yield from _bound_on(inner)
-        case If(cond, (inner,), ()):
-            yield from (sym for fact in (*cond.ge0, *cond.eq0) for sym in fact.syms)
-            yield from _bound_on(inner)
-
-
-def _loops_over(syms: tuple[Sym, ...], stmt: Stmt) -> bool:
-    """Whether the statement is an update, below loops over `syms` alone."""
-    while isinstance(stmt, For) and stmt.sym in syms:
-        (stmt,) = stmt.body
-    return isinstance(stmt, Update)
-
-
-def _with_leaf(stmt: Stmt, leaf: Body) -> Body:
-    return (replace(stmt, body=_with_leaf(stmt.body[0], leaf)),) if isinstance(stmt, For) else leaf
-
-
-def _choice(condition: Expr, x: Expr, y: Expr) -> Expr:
-    return Apply(WHERE, (condition, x, y))
-
-
-def _difference(x: Expr, y: Expr) -> Expr:
-    return Apply(SUB, (x, y))
 
 
 def finite(error: Expr) -> Expr:
@@ -375,12 +269,12 @@ def compensated(total: Ref, errors: Ref, value: Expr, names: Namer) -> Body:
     """Adds a value to a total in float64, and the error of the addition to another sum (Knuth 1969, TwoSum)."""
     texts = [names(name) for name in ("term", "before", "after", "added")]
     term, before, after, added = (Var(name, float64) for name in texts)
-    lost = Apply(ADD, (_difference(before, _difference(after, added)), _difference(term, added)))
+    lost = Apply(ADD, (difference(before, difference(after, added)), difference(term, added)))
     return (
         Let(term.name, value),
         Let(before.name, Load(total)),
         Let(after.name, Apply(ADD, (before, term))),
-        Let(added.name, _difference(after, before)),
+        Let(added.name, difference(after, before)),
         Update(errors, ADD, lost),
         Store(total, after),
     )

@@ -29,10 +29,12 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD
-from ocannl.ir.precision import float64
+from ocannl.ir.precision import float32, float64
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import bound_names, loads, wrap_in_loops
-from ocannl.opt.idioms.frequent_cells import compensated, finite, row_width, with_wide_frequent_cells
+from ocannl.opt.idioms.blocked_scatter import blocked_scatter
+from ocannl.opt.idioms.frequent_cells import compensated, finite, with_wide_frequent_cells
+from ocannl.opt.idioms.row_scatter import RowScatter, Values
 
 
 def widen_scatter_accumulators(
@@ -67,13 +69,20 @@ def widen_scatter_accumulators(
         if scatter is None or scatter.additions <= max_additions:
             body.append(stmt)
             continue
-        update, is_float64 = scatter.update, scatter.update.ref.buf.precision is float64
-        is_row = row_width(stmt, update, scatter.syms) >= machine.MIN_COUNTED_ROW
+        update = scatter.update
+        rows = RowScatter.of(stmt, update, scatter.syms)
+        is_row = rows.width >= machine.MIN_COUNTED_ROW
         min_terms = scatter.cells * (machine.MIN_TERMS_PER_WIDENED_CELL if is_row else 1)
         if is_serial and scatter.terms < min_terms:
-            replaced = with_wide_frequent_cells(stmt, update, scatter.syms, max_additions, names)
+            replaced = with_wide_frequent_cells(rows, max_additions, names)
+        elif update.ref.buf.precision is float64:
+            replaced = _compensated(stmt, update, names)
         else:
-            replaced = (_compensated if is_float64 else _wide)(stmt, update, names)
+            initial = _take_initial_values(body, update.ref.buf)
+            replaced = None
+            if is_serial and update.ref.buf.precision is float32 and rows.width >= machine.MIN_BLOCKED_ROW:
+                replaced = blocked_scatter(rows, initial, max_additions, names)
+            replaced = replaced or _wide(stmt, update, initial, names)
         temporaries, statements = replaced or ([], [stmt])
         bufs += temporaries
         body += statements
@@ -120,11 +129,31 @@ def _scatter_of(stmt: Stmt) -> _Scatter | None:
                 return None
 
 
-def _wide(stmt: Stmt, update: Update, names: Namer) -> tuple[list[Buf], list[Stmt]]:
+def _take_initial_values(body: list[Stmt], table: Buf) -> Values:
+    """Returns the values of the table after the statements. If the last one fills the table with a constant, it is
+    removed, since all cells are stored again."""
+    stmt: Stmt | None = body[-1] if body else None
+    syms: list[Affine] = []
+    while isinstance(stmt, For) and is_full(stmt) and len(stmt.body) == 1:
+        syms.append(Affine.of(stmt.sym) - stmt.sym.lo)
+        (stmt,) = stmt.body
+    match stmt:
+        case Store(Ref(buf, indices), Const() as value) if buf is table and indices == tuple(syms):
+            if tuple(index.only_sym.extent for index in indices if index.only_sym) == table.shape:
+                body.pop()
+                return lambda cell: value
+    return lambda cell: Load(Ref(table, cell))
+
+
+def _wide(stmt: Stmt, update: Update, initial: Values, names: Namer) -> tuple[list[Buf], list[Stmt]]:
     """The scatter into a copy of the table in float64."""
     table, wide = update.ref.buf, _temporary_like(update.ref.buf, "wide", names)
     scatter = _with_updates(stmt, (_widened(update, wide),))
-    return [wide], [_copy(table, wide, names, update), scatter, _copy(wide, table, names, update)]
+    return [wide], [
+        _converted(initial, wide, table, names, update),
+        scatter,
+        _converted(lambda cell: Load(Ref(wide, cell)), table, table, names, update),
+    ]
 
 
 def _compensated(stmt: Stmt, update: Update, names: Namer) -> tuple[list[Buf], list[Stmt]]:
@@ -164,13 +193,13 @@ def _replaced(stmt: Stmt, updates: Body) -> Body:
             return updates
 
 
-def _copy(source: Buf, target: Buf, names: Namer, update: Update) -> Stmt:
-    """A copy of the table that belongs to the update."""
+def _converted(values: Values, target: Buf, table: Buf, names: Namer, update: Update) -> Stmt:
+    """Stores values, converted, in the table or its copy; the statement belongs to the update."""
 
-    def copied(cell: tuple[Affine, ...]) -> Stmt:
-        return Store(Ref(target, cell), Cast(Load(Ref(source, cell)), target.precision), update.origin)
+    def converted(cell: tuple[Affine, ...]) -> Stmt:
+        return Store(Ref(target, cell), Cast(values(cell), target.precision), update.origin)
 
-    return _cellwise(min(source, target, key=lambda buf: len(buf.name)), names, copied)
+    return _cellwise(table, names, converted)
 
 
 def _cellwise(buf: Buf, names: Namer, statement: Callable[[tuple[Affine, ...]], Stmt]) -> Stmt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ocannl.ir.cpu import Cpu
-from ocannl.ir.loops import AccessMode, Body, For, If, Local, Mode, Prefetch, Proc, Ref, Stmt
+from ocannl.ir.loops import AccessMode, BindIndex, Body, For, If, Local, Mode, Prefetch, Proc, Ref, Stmt
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.nests import same_objects
 from ocannl.opt.memory.prefetch import first_cell, is_reduction_loop, vector_reads
@@ -56,6 +56,8 @@ class _StreamPrefetcher:
                     result.append(replace(stmt, body=self.terms(stmt.body, (*outer, stmt))))
                 case For(mode=Mode.SERIAL):
                     result.append(replace(stmt, body=self.body(stmt.body, (*outer, stmt))))
+                case BindIndex(body=terms):  # of a scatter, whose loops add rows to a table
+                    result.append(replace(stmt, body=self.terms(terms, outer)))
                 case If(cond, on_true, on_false):
                     result.append(If(cond, self.body(on_true, outer), self.body(on_false, outer)))
                 case _:
