@@ -80,7 +80,7 @@ def blocked_scatter(
     outer = scatter.stmt
     if not isinstance(outer, For) or outer.sym not in scatter.term_syms or not _has_inner_rows(scatter):
         return None
-    return _Builder(scatter, outer, max_additions, names).result(initial)
+    return _BlockBuilder(scatter, outer, max_additions, names).result(initial)
 
 
 def _has_inner_rows(scatter: RowScatter) -> bool:
@@ -100,7 +100,7 @@ def _part_count(scatter: RowScatter, bytes_per_part: int) -> int:
     return min(machine.MIN_REDUCTION_PARTS, max(many, two, 1))
 
 
-class _Builder:
+class _BlockBuilder:
     def __init__(self, scatter: RowScatter, outer: For, max_additions: int, names: Namer) -> None:
         self.scatter, self.outer, self.max_additions, self.names = scatter, outer, max_additions, names
         self.table = scatter.update.ref.buf
