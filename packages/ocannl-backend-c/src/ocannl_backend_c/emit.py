@@ -2,8 +2,9 @@
 
     int ocannl_step(void *const addresses[], const int64_t symbols[], struct control *control)
 
-See `ocannl.codegen.abi` for the arguments. Long programs are split into several translation units, which are compiled
-in parallel; functions of nests are visible in all units.
+See `ocannl.codegen.abi` for the arguments. The entry function of a program of many nests calls functions for its
+parts, since the time that compilers take for a function grows faster than its length. Long programs are split into
+several translation units, which are compiled in parallel; functions of nests are visible in all units.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from ocannl.ir.walk import walk
 from ocannl_backend_c.dialect import DIALECT, HIDDEN_NEST, PROLOGUE
 
 ENTRY = "{type} {name}({params})"
-UNIT_LINES = 2500  # per translation unit of a long program; amortizes the start of the compiler
+PART = "static __attribute__((noinline)) {type} {name}({params})"
+UNIT_LINES = 1500  # per translation unit of a long program; amortizes the start of the compiler
+PART_CALLS = 64  # nests that one function calls, at most
 LOCALS = frozenset({"addresses", "symbols", CONTROL, "arena", "thread", "cancelled"})
 
 
@@ -91,6 +94,9 @@ def _emit(
                 file = _File(unit, definitions, declarations)
             functions_of |= dict.fromkeys(equivalent_nests, names(f"{proc.name}_{number}"))
             file.add_nests(equivalent_nests, functions_of)
+        if lines is not None and file.length > lines:
+            yield file.text()
+            file = _File(unit, definitions, declarations)
         file.add_entry(proc, top_level, functions_of, reserved_names)
     yield file.text()
 
@@ -136,77 +142,103 @@ class _File:
     def add_entry(
         self, proc: Proc, top_level: Sequence[Nest], functions: Mapping[Nest, str], reserved_names: frozenset[str]
     ) -> None:
-        """Defines the entry function of a program."""
+        """Defines the entry function of a program, after those of its parts if it consists of many nests."""
         for nest in top_level:
             self._declare(functions[nest])
-        unit, doc = self.unit, self.doc
-        doc.line()
+        taken = reserved_names | LOCALS | set(functions.values())
+        names = Namer(taken)
+        parts: dict[str, Sequence[Nest]] = {}
+        if len(top_level) > PART_CALLS:
+            starts = range(0, len(top_level), PART_CALLS)
+            parts = {names(f"{identifier(proc.name)}_part"): top_level[n : n + PART_CALLS] for n in starts}
+        for name, nests in parts.items():
+            declarations, calls = self._calls(proc, nests, functions, Namer(taken | set(parts)))
+            self._define(PART, name, declarations, calls, releases_gil=False)
+        declarations, calls = (
+            [],
+            [f"if ((cancelled = {name}(addresses, symbols, {CONTROL}))) goto leave;" for name in parts],
+        )
+        if not parts:
+            declarations, calls = self._calls(proc, top_level, functions, Namer(taken))
+        releases_gil = self.unit.has_python and not holds_gil(proc)
+        self._define(self.unit.linkage + ENTRY, self.unit.symbol(proc.name), declarations, calls, releases_gil)
+        self.doc.line()
+
+    def _define(
+        self, form: str, name: str, declarations: Sequence[str], calls: Sequence[str], releases_gil: bool
+    ) -> None:
+        """Defines a function with the parameters of an entry function."""
+        is_cancellable = any("goto leave" in call for call in calls)
         params = ["void *const addresses[]", "const int64_t symbols[]", self.dialect.control]
-        doc.line(function_head(f"{unit.linkage}{ENTRY}", "int", unit.symbol(proc.name), params))
-        doc.line("{")
-        names = Namer(reserved_names | LOCALS | set(functions.values()))
-        _calls(unit, proc, top_level, functions, names, self.prelude, doc)
-        doc.line("}")
-        doc.line()
+        lines = [*declarations]
+        if not self.unit.has_python:
+            lines.append("(void)addresses, (void)symbols, (void)control;")
+        if is_cancellable:
+            lines.append("int cancelled = 0;")
+        if releases_gil:
+            lines.append("void *thread = control->release();")
+        lines += calls
+        self.doc.line()
+        self.doc.line(function_head(form, "int", name, params))
+        self.doc.line("{")
+        for line in lines:
+            self.doc.line(f"  {line}")
+        if is_cancellable:
+            self.doc.line("leave:")
+        if releases_gil:
+            self.doc.line("  control->acquire(thread);")
+        self.doc.line(f"  return {'cancelled' if is_cancellable else '0'};")
+        self.doc.line("}")
+
+    def _calls(
+        self, proc: Proc, nests: Sequence[Nest], functions: Mapping[Nest, str], names: Namer
+    ) -> tuple[list[str], list[str]]:
+        """Returns the declarations of the arrays and symbols of nests, and the statements that call the nests."""
+        declarations, values = _declarations(proc, nests, names, self.dialect)
+        statements: list[str] = []
+        for nest in nests:
+            function = functions[nest]
+            free_variables: list[Buf | Sym] = [*nest.bufs, *nest.syms]
+            undeclared = [x.name for x in free_variables if x not in values]
+            if undeclared:
+                raise CompileError(f"`{proc.name}` uses undeclared names: {', '.join(undeclared)}")
+            args = [values[x] for x in free_variables]
+            if nest.parallel_loop is not None:
+                frame = names(f"{function}_{FRAME}")
+                statements.append(f"struct {function}_{FRAME} {frame} = {{ {', '.join([*args, CONTROL])} }};")
+                call = f"{function}_{CHUNK}, &{frame}, {nest.parallel_loop.num_chunks}"
+                call = f"{self.prelude.use(self.dialect.parallel_for)}({CONTROL}, {call})"
+                statements.append(f"if ((cancelled = {call})) goto leave;")
+            elif nest.is_cancellable:
+                statements.append(f"if ((cancelled = {function}({', '.join([*args, CONTROL])}))) goto leave;")
+            else:
+                statements.append(f"{function}({', '.join(args)});")
+        return declarations, statements
 
 
-def _calls(
-    unit: TranslationUnit,
-    proc: Proc,
-    top_level: Sequence[Nest],
-    functions: Mapping[Nest, str],
-    names: Namer,
-    prelude: Prelude,
-    doc: Document,
-) -> None:
-    """The body of the entry function: loads addresses and symbols, then calls the nests."""
-    dialect = unit.dialect
-    needed = {buf for nest in top_level for buf in nest.bufs} | {sym for nest in top_level for sym in nest.syms}
+def _declarations(
+    proc: Proc, nests: Sequence[Nest], names: Namer, dialect: Dialect
+) -> tuple[list[str], dict[Buf | Sym, str]]:
+    """Returns the declarations of the arrays and symbols that nests need, and their names."""
+    needed = {buf for nest in nests for buf in nest.bufs} | {sym for nest in nests for sym in nest.syms}
+    lines: list[str] = []
     values: dict[Buf | Sym, str] = {}
     pools = pool_bufs(proc)
     for position, buf in enumerate(pools):
         if buf in needed:
             values[buf] = names(buf.name)
-            doc.line(f"  {dialect.types[buf.precision]} *{values[buf]} = addresses[{position}];")
+            lines.append(f"{dialect.types[buf.precision]} *{values[buf]} = addresses[{position}];")
     in_arena = [buf for buf in proc.bufs if buf.space is MemorySpace.ARENA and buf in needed]
     if in_arena:
-        doc.line(f"  char *arena = addresses[{len(pools)}];")
+        lines.append(f"char *arena = addresses[{len(pools)}];")
     for buf in in_arena:
         if buf.offset is None:
             raise CompileError(f"`{proc.name}`: no memory was planned for `{buf.name}`")
         values[buf] = names(buf.name)
         type_ = dialect.types[buf.precision]
-        doc.line(f"  {type_} *{values[buf]} = ({type_} *)(arena + {buf.offset});")
+        lines.append(f"{type_} *{values[buf]} = ({type_} *)(arena + {buf.offset});")
     for position, sym in enumerate(proc.syms):
         if sym in needed:
             values[sym] = names(sym.name)
-            doc.line(f"  int64_t {values[sym]} = symbols[{position}];")
-    if not unit.has_python:
-        doc.line("  (void)addresses, (void)symbols, (void)control;")
-    is_cancellable = any(nest.is_cancellable or nest.parallel_loop for nest in top_level)
-    releases_gil = unit.has_python and not holds_gil(proc)
-    if is_cancellable:
-        doc.line("  int cancelled = 0;")
-    if releases_gil:
-        doc.line("  void *thread = control->release();")
-    for nest in top_level:
-        function = functions[nest]
-        free_variables: list[Buf | Sym] = [*nest.bufs, *nest.syms]
-        undeclared = [x.name for x in free_variables if x not in values]
-        if undeclared:
-            raise CompileError(f"`{proc.name}` uses undeclared names: {', '.join(undeclared)}")
-        args = [values[x] for x in free_variables]
-        if nest.parallel_loop is not None:
-            frame = names(f"{function}_{FRAME}")
-            doc.line(f"  struct {function}_{FRAME} {frame} = {{ {', '.join([*args, CONTROL])} }};")
-            call = f"{function}_{CHUNK}, &{frame}, {nest.parallel_loop.num_chunks}"
-            doc.line(f"  if ((cancelled = {prelude.use(dialect.parallel_for)}({CONTROL}, {call}))) goto leave;")
-        elif nest.is_cancellable:
-            doc.line(f"  if ((cancelled = {function}({', '.join([*args, CONTROL])}))) goto leave;")
-        else:
-            doc.line(f"  {function}({', '.join(args)});")
-    if is_cancellable:
-        doc.line("leave:")
-    if releases_gil:
-        doc.line("  control->acquire(thread);")
-    doc.line(f"  return {'cancelled' if is_cancellable else '0'};")
+            lines.append(f"int64_t {values[sym]} = symbols[{position}];")
+    return lines, values

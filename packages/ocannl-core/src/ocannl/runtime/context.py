@@ -43,6 +43,7 @@ from ocannl.runtime.benchmark import Autotuner
 from ocannl.runtime.checked_routine import CheckedRoutine, nodes_to_keep
 from ocannl.runtime.compile import Job
 from ocannl.runtime.device_arrays import Arrays, Resident, Usage
+from ocannl.runtime.filled_states import filled_states
 from ocannl.runtime.program import Link, Program
 from ocannl.runtime.routine import Routine, routine
 from ocannl.runtime.routine_parts import bind_program, compile_routines
@@ -164,7 +165,8 @@ class Context:
             jobs = [replace(job, keep_reasons={**nodes_to_keep(job.code), **job.keep_reasons}) for job in jobs]
         seconds = AUTOTUNE.get()
         autotuner = Autotuner(self.backend, self.device, self.threads, seconds) if seconds else None
-        programs = compile_routines(jobs, self.backend, autotuner)
+        with filled_states([job.code for job in jobs], self.arrays.was_written, self.upload_contents):
+            programs = compile_routines(jobs, self.backend, autotuner)
         with self.lock:
             self.refuse_closed()
             return [self._link(program, seed) for program in programs]
