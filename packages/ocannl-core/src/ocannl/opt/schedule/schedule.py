@@ -20,6 +20,7 @@ from ocannl.opt.schedule.loop_generation.packing import NO_SOURCES
 from ocannl.opt.schedule.plan import Plan, TilePlan, candidate_plans, model_plan
 from ocannl.opt.schedule.plan.fallback_plans import fallback_plan
 from ocannl.opt.schedule.plan.packing import with_packed_weights
+from ocannl.opt.schedule.plan.plan_reuse import PlanReuse
 
 PlanChoices = Mapping[int, tuple[int, ...]]
 """For statements of a program, by position: the index into `candidate_plans` of each group; 0 is the model's plan."""
@@ -50,6 +51,7 @@ def schedule(
     """
 
     weights = set() if weight_sources is None else weight_arrays(proc)
+    plans = PlanReuse(lambda group, is_parallel: model_plan(group, capabilities, is_parallel))
 
     def planner_at(position: int) -> GroupPlanner:
         numbers = iter(choices.get(position, ()))  # exhausted before packing copies, which use the model's plan
@@ -58,7 +60,7 @@ def schedule(
             number = next(numbers, 0)
             if number:
                 return candidate_plans(group, capabilities, is_parallel)[number]
-            plan = model_plan(group, capabilities, is_parallel)
+            plan = plans.plan(group, is_parallel)
             if weights and isinstance(plan, TilePlan):
                 return with_packed_weights(group, plan, capabilities.cpu, weights)
             return plan
