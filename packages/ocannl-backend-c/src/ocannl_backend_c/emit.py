@@ -9,8 +9,9 @@ several translation units, which are compiled in parallel; functions of nests ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from ocannl.backend import CompileError
@@ -25,8 +26,7 @@ from ocannl.ir.walk import walk
 from ocannl_backend_c.dialect import DIALECT, HIDDEN_NEST, PROLOGUE
 
 ENTRY = "{type} {name}({params})"
-PART = "static __attribute__((noinline)) {type} {name}({params})"
-UNIT_LINES = 1500  # per translation unit of a long program; amortizes the start of the compiler
+UNIT_LINES = 1000  # per translation unit of a long program; amortizes the start of the compiler
 PART_CALLS = 64  # nests that one function calls, at most
 LOCALS = frozenset({"addresses", "symbols", CONTROL, "arena", "thread", "cancelled"})
 
@@ -86,19 +86,32 @@ def _emit(
     file = _File(unit, definitions, declarations)
     for proc in procs:
         unit.dialect.write_comment(file.doc, print_proc(Proc(proc.name, proc.bufs, proc.syms, (), arena=proc.arena)))
-        top_level = outline_nests(proc)
-        functions_of: dict[Nest, str] = {}
-        for number, equivalent_nests in enumerate(deduplicated(with_callees(top_level)), 1):
+        for define in _functions(proc, names, reserved_names):
             if lines is not None and file.length > lines:
                 yield file.text()
                 file = _File(unit, definitions, declarations)
-            functions_of |= dict.fromkeys(equivalent_nests, names(f"{proc.name}_{number}"))
-            file.add_nests(equivalent_nests, functions_of)
-        if lines is not None and file.length > lines:
-            yield file.text()
-            file = _File(unit, definitions, declarations)
-        file.add_entry(proc, top_level, functions_of, reserved_names)
+            define(file)
+        file.doc.line()
     yield file.text()
+
+
+def _functions(proc: Proc, names: Namer, reserved_names: frozenset[str]) -> Iterator[Callable[[_File], None]]:
+    """Yields what defines the functions of a program in a file: those of its nests, those of its parts if it consists
+    of many nests, and the entry function."""
+    top_level = outline_nests(proc)
+    functions: dict[Nest, str] = {}
+    for number, equivalent_nests in enumerate(deduplicated(with_callees(top_level)), 1):
+        functions |= dict.fromkeys(equivalent_nests, names(f"{proc.name}_{number}"))
+        yield partial(_File.add_nests, equivalent_nests=equivalent_nests, functions=functions)
+    parts: dict[str, Sequence[Nest]] = {}
+    if len(top_level) > PART_CALLS:
+        starts = range(0, len(top_level), PART_CALLS)
+        parts = {names(f"{identifier(proc.name)}_part"): top_level[n : n + PART_CALLS] for n in starts}
+    taken = reserved_names | LOCALS | {*functions.values(), *parts}
+    for name, nests in parts.items():
+        yield partial(_File.add_part, proc=proc, name=name, calls=_NestCalls(proc, nests, functions, taken))
+    calls = _PartCalls(parts) if parts else _NestCalls(proc, top_level, functions, taken)
+    yield partial(_File.add_entry, proc=proc, calls=calls)
 
 
 class _File:
@@ -139,49 +152,34 @@ class _File:
         self._visible.add(function)
         self.length += sum(1 for _ in section.lines())
 
-    def add_entry(
-        self, proc: Proc, top_level: Sequence[Nest], functions: Mapping[Nest, str], reserved_names: frozenset[str]
-    ) -> None:
-        """Defines the entry function of a program, after those of its parts if it consists of many nests."""
-        for nest in top_level:
-            self._declare(functions[nest])
-        taken = reserved_names | LOCALS | set(functions.values())
-        names = Namer(taken)
-        parts: dict[str, Sequence[Nest]] = {}
-        if len(top_level) > PART_CALLS:
-            starts = range(0, len(top_level), PART_CALLS)
-            parts = {names(f"{identifier(proc.name)}_part"): top_level[n : n + PART_CALLS] for n in starts}
-        for name, nests in parts.items():
-            declarations, calls = self._calls(proc, nests, functions, Namer(taken | set(parts)))
-            self._define(PART, name, declarations, calls, releases_gil=False)
-        declarations, calls = (
-            [],
-            [f"if ((cancelled = {name}(addresses, symbols, {CONTROL}))) goto leave;" for name in parts],
-        )
-        if not parts:
-            declarations, calls = self._calls(proc, top_level, functions, Namer(taken))
-        releases_gil = self.unit.has_python and not holds_gil(proc)
-        self._define(self.unit.linkage + ENTRY, self.unit.symbol(proc.name), declarations, calls, releases_gil)
-        self.doc.line()
+    def add_part(self, proc: Proc, name: str, calls: _NestCalls) -> None:
+        """Defines the function of a part of a program."""
+        self._declarations[name] = [f"{self._define(self.dialect.nest, name, calls, releases_gil=False)};"]
+        self._visible.add(name)
 
-    def _define(
-        self, form: str, name: str, declarations: Sequence[str], calls: Sequence[str], releases_gil: bool
-    ) -> None:
-        """Defines a function with the parameters of an entry function."""
-        is_cancellable = any("goto leave" in call for call in calls)
-        params = ["void *const addresses[]", "const int64_t symbols[]", self.dialect.control]
-        lines = [*declarations]
+    def add_entry(self, proc: Proc, calls: _NestCalls | _PartCalls) -> None:
+        """Defines the entry function of a program."""
+        releases_gil = self.unit.has_python and not holds_gil(proc)
+        self._define(self.unit.linkage + ENTRY, self.unit.symbol(proc.name), calls, releases_gil)
+
+    def _define(self, form: str, name: str, calls: _NestCalls | _PartCalls, releases_gil: bool) -> str:
+        """Defines a function with the parameters of an entry function; returns its head."""
+        for function in calls.callees:
+            self._declare(function)
+        declarations, statements = calls.printed(self.dialect, self.prelude)
+        is_cancellable = any("goto leave" in statement for statement in statements)
         if not self.unit.has_python:
-            lines.append("(void)addresses, (void)symbols, (void)control;")
+            declarations.append("(void)addresses, (void)symbols, (void)control;")
         if is_cancellable:
-            lines.append("int cancelled = 0;")
+            declarations.append("int cancelled = 0;")
         if releases_gil:
-            lines.append("void *thread = control->release();")
-        lines += calls
+            declarations.append("void *thread = control->release();")
+        params = ["void *const addresses[]", "const int64_t symbols[]", self.dialect.control]
+        head = function_head(form, "int", name, params)
         self.doc.line()
-        self.doc.line(function_head(form, "int", name, params))
+        self.doc.line(head)
         self.doc.line("{")
-        for line in lines:
+        for line in (*declarations, *statements):
             self.doc.line(f"  {line}")
         if is_cancellable:
             self.doc.line("leave:")
@@ -189,25 +187,51 @@ class _File:
             self.doc.line("  control->acquire(thread);")
         self.doc.line(f"  return {'cancelled' if is_cancellable else '0'};")
         self.doc.line("}")
+        self.length += len(declarations) + len(statements)
+        return head
 
-    def _calls(
-        self, proc: Proc, nests: Sequence[Nest], functions: Mapping[Nest, str], names: Namer
-    ) -> tuple[list[str], list[str]]:
-        """Returns the declarations of the arrays and symbols of nests, and the statements that call the nests."""
-        declarations, values = _declarations(proc, nests, names, self.dialect)
+
+@dataclass(frozen=True)
+class _PartCalls:
+    """The calls of the parts of a program."""
+
+    callees: Collection[str]
+
+    def printed(self, dialect: Dialect, prelude: Prelude) -> tuple[list[str], list[str]]:
+        """Returns declarations, of which there are none, and the calls."""
+        return [], [f"if ((cancelled = {part}(addresses, symbols, {CONTROL}))) goto leave;" for part in self.callees]
+
+
+@dataclass(frozen=True)
+class _NestCalls:
+    """The calls of nests; variables of the function have names that are not `taken`."""
+
+    proc: Proc
+    nests: Sequence[Nest]
+    functions: Mapping[Nest, str]
+    taken: frozenset[str]
+
+    @property
+    def callees(self) -> Collection[str]:
+        return [self.functions[nest] for nest in self.nests]
+
+    def printed(self, dialect: Dialect, prelude: Prelude) -> tuple[list[str], list[str]]:
+        """Returns the declarations of the arrays and symbols of the nests, and the calls."""
+        names = Namer(self.taken)
+        declarations, values = _declarations(self.proc, self.nests, names, dialect)
         statements: list[str] = []
-        for nest in nests:
-            function = functions[nest]
+        for nest in self.nests:
+            function = self.functions[nest]
             free_variables: list[Buf | Sym] = [*nest.bufs, *nest.syms]
             undeclared = [x.name for x in free_variables if x not in values]
             if undeclared:
-                raise CompileError(f"`{proc.name}` uses undeclared names: {', '.join(undeclared)}")
+                raise CompileError(f"`{self.proc.name}` uses undeclared names: {', '.join(undeclared)}")
             args = [values[x] for x in free_variables]
             if nest.parallel_loop is not None:
                 frame = names(f"{function}_{FRAME}")
                 statements.append(f"struct {function}_{FRAME} {frame} = {{ {', '.join([*args, CONTROL])} }};")
                 call = f"{function}_{CHUNK}, &{frame}, {nest.parallel_loop.num_chunks}"
-                call = f"{self.prelude.use(self.dialect.parallel_for)}({CONTROL}, {call})"
+                call = f"{prelude.use(dialect.parallel_for)}({CONTROL}, {call})"
                 statements.append(f"if ((cancelled = {call})) goto leave;")
             elif nest.is_cancellable:
                 statements.append(f"if ((cancelled = {function}({', '.join([*args, CONTROL])}))) goto leave;")

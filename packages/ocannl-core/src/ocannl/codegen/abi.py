@@ -101,9 +101,8 @@ def pool_bufs(proc: Proc) -> tuple[Buf, ...]:
 
 def holds_gil(proc: Proc) -> bool:
     """Whether the program runs without releasing the GIL: it is short and contains no poll."""
-    if work(proc.body) > MAX_GIL_HOLD_OPS:
-        return False
-    return not any(isinstance(node, Poll) for node in walk(proc.body))
+    has_poll = any(isinstance(node, Poll) for node in walk(proc.body))
+    return not has_poll and work(proc.body) <= MAX_GIL_HOLD_OPS
 
 
 def _has_parallel_loops(proc: Proc) -> bool:
