@@ -22,23 +22,25 @@ class Access:
     op: Op | None = None
 
 
+_MEMORY_NODES = frozenset({Load, Store, ReadClock, Update, Local})
+
+
 def memory_accesses(body: Body) -> list[Access]:
     """All accesses to memory outside of the statements: those of their local buffers are left out."""
     accesses: list[Access] = []
     private: set[Buf] = set()
     for node in walk(body):
-        match node:
-            case Store(ref) | ReadClock(ref):
-                accesses.append(Access(ref, True))
-            case Update(ref, op, _):
-                accesses.append(Access(ref, True, op))
-            case Load(ref):
-                accesses.append(Access(ref, False))
-            case Local(buf):
-                private.add(buf)
-            case _:
-                pass
-    return [access for access in accesses if access.ref.buf not in private]
+        if type(node) in _MEMORY_NODES:  # few are
+            match node:
+                case Load(ref):
+                    accesses.append(Access(ref, False))
+                case Store(ref) | ReadClock(ref):
+                    accesses.append(Access(ref, True))
+                case Update(ref, op, _):
+                    accesses.append(Access(ref, True, op))
+                case Local(buf):
+                    private.add(buf)
+    return [access for access in accesses if access.ref.buf not in private] if private else accesses
 
 
 def loads(value: Expr) -> Iterator[Access]:

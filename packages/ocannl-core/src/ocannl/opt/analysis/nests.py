@@ -9,6 +9,7 @@ from operator import is_
 
 from ocannl.ir.affine import TRUE, Affine, Bound, Cond, Sym
 from ocannl.ir.loops import (
+    Apply,
     BindIndex,
     Body,
     Buf,
@@ -26,7 +27,7 @@ from ocannl.ir.loops import (
     Update,
     is_full,
 )
-from ocannl.ir.walk import Node, children
+from ocannl.ir.walk import CHILDREN, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +156,10 @@ def loads(expr: Expr) -> list[Ref]:
         node = stack.pop()
         if isinstance(node, Load):
             refs.append(node.ref)
-        else:
-            stack.extend(children(node)[::-1])
+        elif isinstance(node, Apply):
+            stack.extend(node.args[::-1])
+        elif (below := CHILDREN.get(type(node))) is not None:
+            stack.extend(below(node)[::-1])
     return refs
 
 
