@@ -31,7 +31,7 @@ class Chosen:
 
 def renamed(group: FusionGroup) -> FusionGroup:
     """The group with other symbols of its parallel loops."""
-    new = {loop.sym: Sym(f"other_{loop.sym.name}", loop.sym.lo, loop.sym.hi, loop.sym.kind) for loop in group.loops}
+    new = {loop.sym: Sym(f"new_{loop.sym.name}", loop.sym.lo, loop.sym.hi, loop.sym.kind) for loop in group.loops}
     loops = tuple([replace(loop, sym=new[loop.sym]) for loop in group.loops])
     return replace(group.substituted({old: Affine.of(sym) for old, sym in new.items()}), loops=loops)
 
@@ -41,16 +41,16 @@ def test_equal_groups_have_one_plan(seed: int) -> None:
     chosen = Chosen()
     first, second = (group(Random(f"plans {seed}")).group for _ in range(2))  # of different objects
     chosen.plans.plan(first, False)
-    for other in (second, renamed(second)):
-        assert chosen.plans.plan(other, False) == model_plan(other, AVX512, False)
+    for equal in (second, renamed(second)):
+        assert chosen.plans.plan(equal, False) == model_plan(equal, AVX512, False)
     assert chosen.groups == [first]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_other_groups_have_plans_of_their_own(seed: int) -> None:
+def test_unequal_groups_have_separate_plans(seed: int) -> None:
     chosen = Chosen()
     first, second = (group(Random(f"{name} {seed}")).group for name in ("first", "second"))
-    for other in (first, second):
+    for unequal in (first, second):
         for is_parallel in (False, True):
-            assert chosen.plans.plan(other, is_parallel) == model_plan(other, AVX512, is_parallel)
+            assert chosen.plans.plan(unequal, is_parallel) == model_plan(unequal, AVX512, is_parallel)
     assert len(chosen.groups) == 4
