@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, prod
@@ -183,11 +183,12 @@ class _LayoutSearch:
             ]
         return min(bounds)
 
-    def is_profitable(self, items: list[_Item], layouts: Layouts) -> bool:
-        """Whether the groups take fewer cycles with these layouts than with the current ones."""
+    def is_profitable(self, items: Sequence[_Item], layouts: Layouts, constant: float = 0) -> bool:
+        """Whether the groups take fewer cycles with these layouts than with the current ones, beside others whose cycles
+        are constant."""
         current = [self.cost(item, self.layouts)[0] for item in items]
         bounds = [self.lower_bound(item, layouts) for item in items]
-        limit, total = machine.MAX_LAYOUT_COST_RATIO * sum(current), sum(bounds)
+        limit, total = machine.MAX_LAYOUT_COST_RATIO * (sum(current) + constant), sum(bounds) + constant
         for n in sorted(range(len(items)), key=lambda n: bounds[n] - current[n]):  # the lowest bounds are the loosest
             item, bound = items[n], bounds[n]
             if total >= limit:
@@ -200,10 +201,16 @@ class _LayoutSearch:
     # ------------------------------------------------------------------------------------------------------- the search
 
     def run(self) -> None:
+        cycles = {item.position: self.cost(item, self.layouts)[0] for item in self.items}
+        total = sum(cycles.values())
         for axes in self.axis_classes():
             new = {**self.layouts, **{buf: _innermost(buf.shape, axis) for buf, axis in axes.items()}}
-            if self.is_profitable(self.items, new):
+            accessors = {item.position: item for buf in axes for item in self.accessors[buf]}
+            constant = total - sum(cycles[position] for position in accessors)
+            if self.is_profitable(tuple(accessors.values()), new, constant):
                 self.layouts = new
+                cycles |= {position: self.cost(item, new)[0] for position, item in accessors.items()}
+                total = constant + sum(cycles[position] for position in accessors)
         for buf, items in self.accessors.items():
             for strides in _alternative_layouts(buf, {}):
                 new = {**self.layouts, buf: strides}
