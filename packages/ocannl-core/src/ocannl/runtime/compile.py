@@ -10,7 +10,7 @@ Both paths give equal results, including the placement decisions of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from time import perf_counter
@@ -52,10 +52,20 @@ class Job:
     name: str
 
 
+def no_reservation(size_bytes: int) -> None:
+    """Leaves the allocation of an arena to the link."""
+
+
 @gc_paused
-def compile_programs(jobs: Sequence[Job], backend: Backend, autotuner: Autotuner | None = None) -> list[Program]:
+def compile_programs(
+    jobs: Sequence[Job],
+    backend: Backend,
+    autotuner: Autotuner | None = None,
+    reserve_arena: Callable[[int], object] = no_reservation,
+) -> list[Program]:
     """Compiles all jobs that are not cached in one run of the backend; their names are distinct. Plans come from the
-    `autotuner` if there is one, otherwise from the cost model."""
+    `autotuner` if there is one, otherwise from the cost model. `reserve_arena` is called with the size of the largest
+    arena before the backend generates code."""
     canons = [canonical(job.code, job.keep_reasons) for job in jobs]
     for canon in canons:
         _refuse_ambiguous(canon.statics)
@@ -66,7 +76,7 @@ def compile_programs(jobs: Sequence[Job], backend: Backend, autotuner: Autotuner
         requests = [_Request(*request) for request in zip(jobs, canons, keys, strict=True)]
         cached = [request.lookup(compile_cache.plain_passes(request.key), backend) for request in requests]
         missing = [request for request, program in zip(requests, cached, strict=True) if program is None]
-        compiled = iter(_built(missing, backend, autotuner))
+        compiled = iter(_built(missing, backend, autotuner, reserve_arena))
         programs = [next(compiled) if program is None else program for program in cached]
     for fact in (fact for program in programs for fact in program.facts):
         fact.node.last_decision = Decision(fact.placement, fact.pass_name)
@@ -104,7 +114,12 @@ class _Draft:
     plain: frozenset[str] = frozenset()  # passes that ran in their plain form
 
 
-def _built(requests: Sequence[_Request], backend: Backend, autotuner: Autotuner | None) -> list[Program]:
+def _built(
+    requests: Sequence[_Request],
+    backend: Backend,
+    autotuner: Autotuner | None,
+    reserve_arena: Callable[[int], object],
+) -> list[Program]:
     """Compiles the jobs, and adds the final programs to the caches."""
     if not requests:
         return []
@@ -112,6 +127,8 @@ def _built(requests: Sequence[_Request], backend: Backend, autotuner: Autotuner 
     drafts = [_drafted(request, backend, stopwatch, autotuner) for request in requests]
     programs = [draft.request.lookup(draft.plain, backend) if draft.plain else None for draft in drafts]
     missing = [draft for draft, program in zip(drafts, programs, strict=True) if program is None]
+    if arena_bytes := max((draft.proc.arena for draft in missing), default=0):
+        reserve_arena(arena_bytes)
     compiled = iter(_compiled_drafts(missing, backend, autotuner))
     stopwatch.lap(backend.name)
     names = ", ".join(f"`{request.job.name}`" for request in requests)

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, NoReturn, SupportsIndex
 
@@ -43,8 +44,8 @@ from ocannl.runtime.benchmark import Autotuner
 from ocannl.runtime.checked_routine import CheckedRoutine, nodes_to_keep
 from ocannl.runtime.compile import Job
 from ocannl.runtime.device_arrays import Arrays, Resident, Usage
-from ocannl.runtime.filled_states import filled_states
 from ocannl.runtime.program import Link, Program
+from ocannl.runtime.reserved_memory import reserve_arena, reserve_states
 from ocannl.runtime.routine import Routine, routine
 from ocannl.runtime.routine_parts import bind_program, compile_routines
 from ocannl.runtime.routine_recording import RecordedRoutine, is_recording, record
@@ -165,8 +166,8 @@ class Context:
             jobs = [replace(job, keep_reasons={**nodes_to_keep(job.code), **job.keep_reasons}) for job in jobs]
         seconds = AUTOTUNE.get()
         autotuner = Autotuner(self.backend, self.device, self.threads, seconds) if seconds else None
-        with filled_states([job.code for job in jobs], self.arrays.was_written, self.upload_contents):
-            programs = compile_routines(jobs, self.backend, autotuner)
+        reserve_states(self.arrays, [job.code for job in jobs])
+        programs = compile_routines(jobs, self.backend, autotuner, partial(reserve_arena, self.arrays))
         with self.lock:
             self.refuse_closed()
             return [self._link(program, seed) for program in programs]

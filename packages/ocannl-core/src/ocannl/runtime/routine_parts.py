@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from ocannl.ir.printer import print_comp
 from ocannl.ir.tnode import Role, TNode
 from ocannl.runtime.benchmark import Autotuner
 from ocannl.runtime.binding import Binding
-from ocannl.runtime.compile import Job, compile_programs
+from ocannl.runtime.compile import Job, compile_programs, no_reservation
 from ocannl.runtime.context_protocol import ExecutionContext
 from ocannl.runtime.host_calls import PartsEntry, host_step, native_step, split
 from ocannl.runtime.precomputed_arrays import PrecomputedArrays
@@ -29,14 +29,19 @@ from ocannl.runtime.trace import with_trace
 WRITING = (AccessMode.OUT, AccessMode.INOUT)
 
 
-def compile_routines(jobs: Sequence[Job], backend: Backend, autotuner: Autotuner | None = None) -> list[Program]:
+def compile_routines(
+    jobs: Sequence[Job],
+    backend: Backend,
+    autotuner: Autotuner | None = None,
+    reserve_arena: Callable[[int], object] = no_reservation,
+) -> list[Program]:
     """Like `compile_programs`; jobs may contain host calls."""
     if all(next(host_calls(job.code), None) is None for job in jobs):
-        return compile_programs(jobs, backend, autotuner)
+        return compile_programs(jobs, backend, autotuner, reserve_arena)
     unique = Namer(job.name for job in jobs)
     parts = [list(_parts(job, unique)) for job in jobs]
     native = [part for job_parts in parts for part in job_parts if isinstance(part, Job)]
-    programs = iter(compile_programs(native, backend, autotuner))
+    programs = iter(compile_programs(native, backend, autotuner, reserve_arena))
     return [
         _routine(job, [next(programs) if isinstance(part, Job) else part for part in job_parts], backend)
         for job, job_parts in zip(jobs, parts, strict=True)

@@ -184,8 +184,8 @@ class _LayoutSearch:
         return min(bounds)
 
     def is_profitable(self, items: Sequence[_Item], layouts: Layouts, constant: float = 0) -> bool:
-        """Whether the groups take fewer cycles with these layouts than with the current ones, beside others whose cycles
-        are constant."""
+        """Whether the groups take fewer cycles with these layouts than with the current ones. Other groups take
+        `constant` cycles with both."""
         current = [self.cost(item, self.layouts)[0] for item in items]
         bounds = [self.lower_bound(item, layouts) for item in items]
         limit, total = machine.MAX_LAYOUT_COST_RATIO * (sum(current) + constant), sum(bounds) + constant
