@@ -239,6 +239,20 @@ def test_scatters_of_long_rows(rows: int, width: int, count: int, terms: Callabl
         check(added[n], np.concatenate([base[n][None], x[np.minimum(ids, rows - 1) == n]]), (0,), 2.0**-23)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_bits_of_scatters_of_long_rows(threads: int) -> None:
+    """Parts do not depend on the number of threads; the last one may be shorter."""
+    random = np.random.default_rng(0)
+    for shape, count in (((8_003,), 7), ((9, 900), 3)):
+        x, ids = random.normal(size=(*shape, 300)).astype("float32"), random.integers(0, count, shape).astype("int32")
+        sums = oc.segment_sum(oc.tensor(x), oc.tensor(ids), count)
+        expected, actual = (sums.eval(oc.Context("llvm", threads=n)) for n in (1, threads))
+        np.testing.assert_array_equal(actual, expected)
+        exact = np.zeros((count, 300))
+        np.add.at(exact, ids.reshape(-1), x.reshape(-1, 300).astype(float))
+        np.testing.assert_allclose(actual, exact, atol=2e-3)
+
+
 def test_scatters_of_long_rows_that_are_infinite(ctx: oc.Context) -> None:
     x, ids = np.ones((900, 300), "float32"), np.arange(900) % 3
     x[4, 0], x[[5, 8], 0], x[6, 0], x[1:30:3, 1] = np.inf, [np.inf, -np.inf], np.nan, np.finfo("float32").max / 4

@@ -9,7 +9,7 @@ several translation units, which are compiled in parallel; functions of nests ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -109,9 +109,27 @@ def _functions(proc: Proc, names: Namer, reserved_names: frozenset[str]) -> Iter
         parts = {names(f"{identifier(proc.name)}_part"): top_level[n : n + PART_CALLS] for n in starts}
     taken = reserved_names | LOCALS | {*functions.values(), *parts}
     for name, nests in parts.items():
-        yield partial(_File.add_part, proc=proc, name=name, calls=_NestCalls(proc, nests, functions, taken))
-    calls = _PartCalls(parts) if parts else _NestCalls(proc, top_level, functions, taken)
-    yield partial(_File.add_entry, proc=proc, calls=calls)
+        yield partial(_File.add_part, name=name, calls=_NestCalls(proc, nests, functions, taken))
+    yield partial(_File.add_entry, parts=tuple(parts), calls=_NestCalls(proc, top_level, functions, taken))
+
+
+@dataclass(frozen=True, slots=True)
+class _NestCalls:
+    """The calls of nests in a function whose variables have names that are not `taken`."""
+
+    proc: Proc
+    nests: Sequence[Nest]
+    functions: Mapping[Nest, str]
+    taken: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The lines of a function; the statements of a cancellable one may go to its end."""
+
+    declarations: Sequence[str]
+    statements: Sequence[str]
+    is_cancellable: bool
 
 
 class _File:
@@ -152,92 +170,77 @@ class _File:
         self._visible.add(function)
         self.length += sum(1 for _ in section.lines())
 
-    def add_part(self, proc: Proc, name: str, calls: _NestCalls) -> None:
+    def add_part(self, name: str, calls: _NestCalls) -> None:
         """Defines the function of a part of a program."""
-        self._declarations[name] = [f"{self._define(self.dialect.nest, name, calls, releases_gil=False)};"]
+        self._declarations[name] = [f"{self._define(self.dialect.nest, name, self._body(calls))};"]
         self._visible.add(name)
 
-    def add_entry(self, proc: Proc, calls: _NestCalls | _PartCalls) -> None:
-        """Defines the entry function of a program."""
-        releases_gil = self.unit.has_python and not holds_gil(proc)
-        self._define(self.unit.linkage + ENTRY, self.unit.symbol(proc.name), calls, releases_gil)
+    def add_entry(self, parts: Sequence[str], calls: _NestCalls) -> None:
+        """Defines the entry function of a program, which calls functions of parts, or its nests if there are none."""
+        for part in parts:
+            self._declare(part)
+        body = _calls_of_parts(parts) if parts else self._body(calls)
+        releases_gil = self.unit.has_python and not holds_gil(calls.proc)
+        self._define(self.unit.linkage + ENTRY, self.unit.symbol(calls.proc.name), body, releases_gil)
 
-    def _define(self, form: str, name: str, calls: _NestCalls | _PartCalls, releases_gil: bool) -> str:
+    def _define(self, form: str, name: str, body: _Body, releases_gil: bool = False) -> str:
         """Defines a function with the parameters of an entry function; returns its head."""
-        for function in calls.callees:
-            self._declare(function)
-        declarations, statements = calls.printed(self.dialect, self.prelude)
-        is_cancellable = any("goto leave" in statement for statement in statements)
+        lines = [*body.declarations]
         if not self.unit.has_python:
-            declarations.append("(void)addresses, (void)symbols, (void)control;")
-        if is_cancellable:
-            declarations.append("int cancelled = 0;")
+            lines.append("(void)addresses, (void)symbols, (void)control;")
+        if body.is_cancellable:
+            lines.append("int cancelled = 0;")
         if releases_gil:
-            declarations.append("void *thread = control->release();")
+            lines.append("void *thread = control->release();")
+        lines += body.statements
         params = ["void *const addresses[]", "const int64_t symbols[]", self.dialect.control]
         head = function_head(form, "int", name, params)
         self.doc.line()
         self.doc.line(head)
         self.doc.line("{")
-        for line in (*declarations, *statements):
+        for line in lines:
             self.doc.line(f"  {line}")
-        if is_cancellable:
+        if body.is_cancellable:
             self.doc.line("leave:")
         if releases_gil:
             self.doc.line("  control->acquire(thread);")
-        self.doc.line(f"  return {'cancelled' if is_cancellable else '0'};")
+        self.doc.line(f"  return {'cancelled' if body.is_cancellable else '0'};")
         self.doc.line("}")
-        self.length += len(declarations) + len(statements)
+        self.length += len(lines)
         return head
 
-
-@dataclass(frozen=True)
-class _PartCalls:
-    """The calls of the parts of a program."""
-
-    callees: Collection[str]
-
-    def printed(self, dialect: Dialect, prelude: Prelude) -> tuple[list[str], list[str]]:
-        """Returns declarations, of which there are none, and the calls."""
-        return [], [f"if ((cancelled = {part}(addresses, symbols, {CONTROL}))) goto leave;" for part in self.callees]
-
-
-@dataclass(frozen=True)
-class _NestCalls:
-    """The calls of nests; variables of the function have names that are not `taken`."""
-
-    proc: Proc
-    nests: Sequence[Nest]
-    functions: Mapping[Nest, str]
-    taken: frozenset[str]
-
-    @property
-    def callees(self) -> Collection[str]:
-        return [self.functions[nest] for nest in self.nests]
-
-    def printed(self, dialect: Dialect, prelude: Prelude) -> tuple[list[str], list[str]]:
-        """Returns the declarations of the arrays and symbols of the nests, and the calls."""
-        names = Namer(self.taken)
-        declarations, values = _declarations(self.proc, self.nests, names, dialect)
+    def _body(self, calls: _NestCalls) -> _Body:
+        """Declares the functions of nests; returns the declarations of their arrays and symbols, and their calls."""
+        proc, names = calls.proc, Namer(calls.taken)
+        declarations, values = _declarations(proc, calls.nests, names, self.dialect)
         statements: list[str] = []
-        for nest in self.nests:
-            function = self.functions[nest]
+        for nest in calls.nests:
+            function = calls.functions[nest]
+            self._declare(function)
             free_variables: list[Buf | Sym] = [*nest.bufs, *nest.syms]
             undeclared = [x.name for x in free_variables if x not in values]
             if undeclared:
-                raise CompileError(f"`{self.proc.name}` uses undeclared names: {', '.join(undeclared)}")
+                raise CompileError(f"`{proc.name}` uses undeclared names: {', '.join(undeclared)}")
             args = [values[x] for x in free_variables]
             if nest.parallel_loop is not None:
                 frame = names(f"{function}_{FRAME}")
                 statements.append(f"struct {function}_{FRAME} {frame} = {{ {', '.join([*args, CONTROL])} }};")
                 call = f"{function}_{CHUNK}, &{frame}, {nest.parallel_loop.num_chunks}"
-                call = f"{prelude.use(dialect.parallel_for)}({CONTROL}, {call})"
-                statements.append(f"if ((cancelled = {call})) goto leave;")
+                call = f"{self.prelude.use(self.dialect.parallel_for)}({CONTROL}, {call})"
+                statements.append(_cancellable(call))
             elif nest.is_cancellable:
-                statements.append(f"if ((cancelled = {function}({', '.join([*args, CONTROL])}))) goto leave;")
+                statements.append(_cancellable(f"{function}({', '.join([*args, CONTROL])})"))
             else:
                 statements.append(f"{function}({', '.join(args)});")
-        return declarations, statements
+        return _Body(declarations, statements, any(nest.is_cancellable or nest.parallel_loop for nest in calls.nests))
+
+
+def _calls_of_parts(parts: Sequence[str]) -> _Body:
+    return _Body((), [_cancellable(f"{part}(addresses, symbols, {CONTROL})") for part in parts], is_cancellable=True)
+
+
+def _cancellable(call: str) -> str:
+    return f"if ((cancelled = {call})) goto leave;"
 
 
 def _declarations(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ocannl.codegen.outlining import Nest
-from ocannl.ir.canonical_text import CanonicalText
+from ocannl.ir.alpha_equivalence import CanonicalText
 from ocannl.ir.loops import Body, Stmt
 
 

@@ -158,6 +158,7 @@ MAX_ROW_ADDITIONS = 54  # of the steps of a fused reduction
 MIN_COUNTED_ROW = 16  # cells of a row whose terms are counted: only frequent rows are accumulated in a wider type
 MIN_TERMS_PER_WIDENED_CELL = 4  # of a table of such rows that is copied to a wider type all the same
 MIN_BLOCKED_ROW = 256  # cells of a row, beside which counting its terms takes no time
+MAX_SCATTER_PARTS = 8  # of a scatter, each with a table of its own
 MIN_BYTES_PER_SCATTERED_SUM = 8  # bytes of terms per byte of sums in the parts of a scatter, which are filled and read
 MIN_BYTES_PER_HALVED_SUM = 4  # of a scatter that is halved: without parts it would run on one thread
 MIN_SKETCHED_ROWS = 1 << 16  # of a table, whose counts are beyond the second cache: first counted in fewer buckets

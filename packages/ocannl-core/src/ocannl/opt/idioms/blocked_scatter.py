@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from ocannl.ir.affine import Affine, Cond, Sym, SymKind
 from ocannl.ir.loops import (
-    AccessMode,
     Apply,
     BindIndex,
     Body,
@@ -17,13 +16,11 @@ from ocannl.ir.loops import (
     For,
     If,
     Load,
-    MemorySpace,
     Ref,
     Stmt,
     Store,
     Update,
     loop,
-    row_major,
 )
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, BY_NAME
@@ -33,12 +30,12 @@ from ocannl.opt.analysis.substitution import substitute_statements
 from ocannl.opt.idioms.row_scatter import (
     RowScatter,
     Values,
+    cellwise,
     choice,
     filled,
-    loop_symbols,
     loops_over,
-    nest,
     renamed,
+    temporary,
     with_leaf,
 )
 
@@ -93,11 +90,14 @@ def _has_inner_rows(scatter: RowScatter) -> bool:
     return True
 
 
-def _part_count(scatter: RowScatter, bytes_per_part: int) -> int:
-    """The number of parts, whose tables together are small beside the terms."""
+def _part_count(scatter: RowScatter, extent: int, bytes_per_part: int) -> int:
+    """The number of parts of a loop, all of which have terms, and whose tables together are small beside the terms."""
     ratio = scatter.terms * scatter.width * scatter.update.ref.buf.precision.nbytes // bytes_per_part
-    many, two = ratio // machine.MIN_BYTES_PER_SCATTERED_SUM, min(2, ratio // machine.MIN_BYTES_PER_HALVED_SUM)
-    return min(machine.MIN_REDUCTION_PARTS, max(many, two, 1))
+    parts = min(machine.MAX_SCATTER_PARTS, ratio // machine.MIN_BYTES_PER_SCATTERED_SUM)
+    if parts < 2 <= ratio // machine.MIN_BYTES_PER_HALVED_SUM:
+        parts = 2
+    size = -(-extent // max(1, parts))
+    return -(-extent // size)
 
 
 class _BlockBuilder:
@@ -105,14 +105,13 @@ class _BlockBuilder:
         self.scatter, self.outer, self.max_additions, self.names = scatter, outer, max_additions, names
         self.table = scatter.update.ref.buf
         bytes_per_cell = self.table.precision.nbytes + float64.nbytes
-        self.parts = min(_part_count(scatter, scatter.count * scatter.width * bytes_per_cell), outer.sym.extent)
+        self.parts = _part_count(scatter, outer.sym.extent, scatter.count * scatter.width * bytes_per_cell)
         self.block = self.temporary("block", self.table.precision, self.table.shape)
         self.sums = self.temporary("sums", float64, self.table.shape)
         self.counts = self.temporary("counts", int32, (scatter.count,))
 
     def temporary(self, name: str, kind: Precision, shape: tuple[int, ...]) -> Buf:
-        label, shape = self.names(f"{self.table.name}_{name}"), (self.parts, *shape)
-        return Buf(label, kind, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP)
+        return temporary(self.names(f"{self.table.name}_{name}"), kind, (self.parts, *shape))
 
     def result(self, initial: Values) -> tuple[list[Buf], list[Stmt]]:
         temporaries = [self.block, self.sums, self.counts]
@@ -169,10 +168,13 @@ class _BlockBuilder:
 
     def total(self, initial: Values) -> Stmt:
         """Adds the parts to the table."""
-        syms = loop_symbols(self.names, self.table.shape)
-        cell = tuple(map(Affine.of, syms))
-        value: Expr = Cast(initial(cell), float64)
-        for part in range(self.parts):
-            block, sums = (Load(Ref(buf, (Affine((), part), *cell))) for buf in (self.block, self.sums))
-            value = Apply(ADD, (value, Apply(ADD, (sums, Cast(block, float64)))))
-        return nest(syms, Store(Ref(self.table, cell), Cast(value, self.table.precision), self.scatter.update.origin))
+        origin = self.scatter.update.origin
+
+        def stored(cell: tuple[Affine, ...]) -> Stmt:
+            value: Expr = Cast(initial(cell), float64)
+            for part in range(self.parts):
+                block, sums = (Load(Ref(buf, (Affine((), part), *cell))) for buf in (self.block, self.sums))
+                value = Apply(ADD, (value, Apply(ADD, (sums, Cast(block, float64)))))
+            return Store(Ref(self.table, cell), Cast(value, self.table.precision), origin)
+
+        return cellwise(self.table, self.names, stored)

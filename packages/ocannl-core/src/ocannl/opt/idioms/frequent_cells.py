@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.loops import (
-    AccessMode,
     Apply,
     BindIndex,
     Body,
@@ -19,14 +18,12 @@ from ocannl.ir.loops import (
     IndexValue,
     Let,
     Load,
-    MemorySpace,
     Ref,
     Stmt,
     Store,
     Update,
     Var,
     loop,
-    row_major,
 )
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, BY_NAME, WHERE
@@ -37,10 +34,10 @@ from ocannl.opt.idioms.row_scatter import (
     choice,
     difference,
     filled,
-    loop_symbols,
     loops_over,
     nest,
     renamed,
+    temporary,
     with_leaf,
 )
 
@@ -114,8 +111,7 @@ class _Builder:
         self.errors = self.temporary("errors", float64, (slots, *row)) if self.table.precision is float64 else None
 
     def temporary(self, name: str, kind: Precision, shape: tuple[int, ...]) -> Buf:
-        label = self.names(f"{self.table.name}_{name}")
-        return Buf(label, kind, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP)
+        return temporary(self.names(f"{self.table.name}_{name}"), kind, shape)
 
     @property
     def accumulators(self) -> list[Buf]:
@@ -155,7 +151,7 @@ class _Builder:
         low_bits = Apply(BY_NAME["bitwise_and"], (product, Const((1 << HASH_BITS) - 1, int64)))
         hashed = Apply(BY_NAME["right_shift"], (low_bits, Const(HASH_BITS - bits, int64)))
         bucket = Sym(self.names("bucket"), 0, (1 << bits) - 1, SymKind.INDIRECT)
-        (element,) = loop_symbols(self.names, buckets.shape)
+        element = Sym(self.names("i"), 0, buckets.shape[0] - 1)
         counting = BindIndex(bucket, hashed, (Update(Ref(buckets, (Affine.of(bucket),)), ADD, Const(1, int32)),))
         maximum = Update(Ref(largest, (Affine(),)), BY_NAME["max"], Load(Ref(buckets, (Affine.of(element),))))
         return buckets, largest, [

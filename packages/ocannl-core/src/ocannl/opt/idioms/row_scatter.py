@@ -9,6 +9,7 @@ from math import prod
 from ocannl.ir.affine import TRUE, Affine, Sym
 from ocannl.ir.free_symbols import free_symbols
 from ocannl.ir.loops import (
+    AccessMode,
     Apply,
     BindIndex,
     Body,
@@ -17,6 +18,7 @@ from ocannl.ir.loops import (
     Expr,
     For,
     If,
+    MemorySpace,
     Ref,
     Stmt,
     Store,
@@ -26,6 +28,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import SUB, WHERE
+from ocannl.ir.precision import Precision
 from ocannl.opt.analysis.nests import wrap_in_loops
 from ocannl.opt.analysis.substitution import substitute_statements
 
@@ -104,17 +107,25 @@ def loops_over(syms: tuple[Sym, ...], stmt: Stmt) -> bool:
 
 
 def with_leaf(stmt: Stmt, leaf: Body) -> Body:
+    """The loops of a perfect nest around other statements."""
     return (replace(stmt, body=with_leaf(stmt.body[0], leaf)),) if isinstance(stmt, For) else leaf
+
+
+def temporary(name: str, kind: Precision, shape: tuple[int, ...]) -> Buf:
+    return Buf(name, kind, shape, row_major(shape), MemorySpace.ARENA, AccessMode.TEMP)
 
 
 def filled(names: Namer, buf: Buf, value: int = 0) -> Stmt:
     """Stores a value in all cells of a buffer."""
-    syms = loop_symbols(names, buf.shape)
-    return nest(syms, Store(Ref(buf, tuple(map(Affine.of, syms))), Const(value, buf.precision)))
+    return cellwise(buf, names, lambda cell: Store(Ref(buf, cell), Const(value, buf.precision)), "i")
 
 
-def loop_symbols(names: Namer, shape: Iterable[int]) -> list[Sym]:
-    return [Sym(names("i"), 0, extent - 1) for extent in shape]
+def cellwise(
+    buf: Buf, names: Namer, statement: Callable[[tuple[Affine, ...]], Stmt], name: str | None = None
+) -> Stmt:
+    """A statement for each cell of a buffer, in loops named after it or by `name`."""
+    syms = [Sym(names(name or buf.name), 0, extent - 1) for extent in buf.shape]
+    return nest(syms, statement(tuple(map(Affine.of, syms))))
 
 
 def nest(syms: Sequence[Sym], stmt: Stmt) -> Stmt:
@@ -124,7 +135,7 @@ def nest(syms: Sequence[Sym], stmt: Stmt) -> Stmt:
 
 
 def renamed(names: Namer, stmt: Stmt) -> Stmt:
-    """A copy with symbols of its own."""
+    """A copy of loops and conditions with symbols of its own; statements in them keep the names of their values."""
     match stmt:
         case For(sym=sym, body=body) | BindIndex(sym=sym, body=body):
             new = Sym(names(sym.name), sym.lo, sym.hi, sym.kind)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
-from ocannl.ir.affine import TRUE, Affine, Sym, SymKind
+from ocannl.ir.affine import Affine, Sym, SymKind
 from ocannl.ir.loops import (
-    AccessMode,
     BindIndex,
     Body,
     Buf,
@@ -17,24 +15,21 @@ from ocannl.ir.loops import (
     For,
     If,
     Load,
-    MemorySpace,
     Proc,
     Ref,
     Stmt,
     Store,
     Update,
     is_full,
-    loop,
-    row_major,
 )
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import float32, float64
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.nests import bound_names, loads, wrap_in_loops
+from ocannl.opt.analysis.nests import bound_names, loads
 from ocannl.opt.idioms.blocked_scatter import blocked_scatter
 from ocannl.opt.idioms.frequent_cells import compensated, finite, with_wide_frequent_cells
-from ocannl.opt.idioms.row_scatter import RowScatter, Values
+from ocannl.opt.idioms.row_scatter import RowScatter, Values, cellwise, temporary
 
 
 def widen_scatter_accumulators(
@@ -55,11 +50,11 @@ def widen_scatter_accumulators(
                                                  for x_3 in 0..3:
                                                    x[x_3] = f32(x_wide[x_3])
 
-    All terms may have the same index, and they cannot be added in blocks without a table for each block. In tables
-    whose copies would cost more than the additions, only frequent cells have accumulators (`with_wide_frequent_cells`),
-    if the target executes the iterations in order (`is_serial`): in those with more cells than there are terms, and,
-    since the terms of wide rows are counted once for each row, in tables of wide rows unless there are many times more
-    terms. In float64 itself, the errors of the additions are accumulated as well.
+    All terms may have the same index. Those of long rows are added in blocks (`blocked_scatter`), with one counter
+    for each row. In tables whose copies would cost more than the additions, only frequent cells have accumulators
+    (`with_wide_frequent_cells`), if the target executes the iterations in order (`is_serial`): in those with more cells
+    than there are terms, and, since the terms of wide rows are counted once for each row, in tables of wide rows unless
+    there are many times more terms. In float64 itself, the errors of the additions are accumulated as well.
     """
     names = Namer(bound_names(proc))
     body: list[Stmt] = []
@@ -78,7 +73,8 @@ def widen_scatter_accumulators(
         elif update.ref.buf.precision is float64:
             replaced = _compensated(stmt, update, names)
         else:
-            initial = _take_initial_values(body, update.ref.buf)
+            needed, initial = _initial_values(tuple(body), update.ref.buf)
+            body = [*needed]
             replaced = None
             if is_serial and update.ref.buf.precision is float32 and rows.width >= machine.MIN_BLOCKED_ROW:
                 replaced = blocked_scatter(rows, initial, max_additions, names)
@@ -114,24 +110,28 @@ class _Scatter:
 
 def _scatter_of(stmt: Stmt) -> _Scatter | None:
     syms: list[Sym] = []
+    bound: list[Ref] = []  # cells that indices are read from
     while True:
         match stmt:
             case For(sym=sym, body=(inner,)) if is_full(stmt):
                 syms.append(sym)
                 stmt = inner
-            case If(_, (inner,), ()) | BindIndex(_, _, (inner,)):
+            case If(_, (inner,), ()):
+                stmt = inner
+            case BindIndex(_, value, (inner,)):
+                bound += loads(value)
                 stmt = inner
             case Update(ref, op, value) if op is ADD and ref.buf.precision.is_float:
                 is_indirect = any(sym.kind is SymKind.INDIRECT for sym in ref.syms)
-                is_recurrence = any(read.buf is ref.buf for read in loads(value))
+                is_recurrence = any(read.buf is ref.buf for read in (*bound, *loads(value)))
                 return _Scatter(tuple(syms), stmt) if is_indirect and not is_recurrence else None
             case _:
                 return None
 
 
-def _take_initial_values(body: list[Stmt], table: Buf) -> Values:
-    """Returns the values of the table after the statements. If the last one fills the table with a constant, it is
-    removed, since all cells are stored again."""
+def _initial_values(body: Body, table: Buf) -> tuple[Body, Values]:
+    """Returns the values of the table after the statements, and those that are needed. If the last one fills the table
+    with a constant, it is not: all cells are stored again."""
     stmt: Stmt | None = body[-1] if body else None
     syms: list[Affine] = []
     while isinstance(stmt, For) and is_full(stmt) and len(stmt.body) == 1:
@@ -140,14 +140,13 @@ def _take_initial_values(body: list[Stmt], table: Buf) -> Values:
     match stmt:
         case Store(Ref(buf, indices), Const() as value) if buf is table and indices == tuple(syms):
             if tuple(index.only_sym.extent for index in indices if index.only_sym) == table.shape:
-                body.pop()
-                return lambda cell: value
-    return lambda cell: Load(Ref(table, cell))
+                return body[:-1], lambda cell: value
+    return body, lambda cell: Load(Ref(table, cell))
 
 
 def _wide(stmt: Stmt, update: Update, initial: Values, names: Namer) -> tuple[list[Buf], list[Stmt]]:
     """The scatter into a copy of the table in float64."""
-    table, wide = update.ref.buf, _temporary_like(update.ref.buf, "wide", names)
+    table, wide = update.ref.buf, temporary(names(f"{update.ref.buf.name}_wide"), float64, update.ref.buf.shape)
     scatter = _with_updates(stmt, (_widened(update, wide),))
     return [wide], [
         _converted(initial, wide, table, names, update),
@@ -158,20 +157,15 @@ def _wide(stmt: Stmt, update: Update, initial: Values, names: Namer) -> tuple[li
 
 def _compensated(stmt: Stmt, update: Update, names: Namer) -> tuple[list[Buf], list[Stmt]]:
     """The scatter in float64 that accumulates its errors and adds them to the table at the end."""
-    table, errors = update.ref.buf, _temporary_like(update.ref.buf, "errors", names)
+    table, errors = update.ref.buf, temporary(names(f"{update.ref.buf.name}_errors"), float64, update.ref.buf.shape)
     addition = compensated(update.ref, Ref(errors, update.ref.indices), update.value, names)
     return [errors], [
-        _cellwise(table, names, lambda cell: Store(Ref(errors, cell), Const(0, float64), update.origin)),
+        cellwise(table, names, lambda cell: Store(Ref(errors, cell), Const(0, float64), update.origin)),
         _with_updates(stmt, addition),
-        _cellwise(
+        cellwise(
             table, names, lambda cell: Update(Ref(table, cell), ADD, finite(Load(Ref(errors, cell))), update.origin)
         ),
     ]
-
-
-def _temporary_like(buf: Buf, suffix: str, names: Namer) -> Buf:
-    label = names(f"{buf.name}_{suffix}")
-    return Buf(label, float64, buf.shape, row_major(buf.shape), MemorySpace.ARENA, AccessMode.TEMP)
 
 
 def _widened(update: Update, wide: Buf) -> Update:
@@ -199,10 +193,4 @@ def _converted(values: Values, target: Buf, table: Buf, names: Namer, update: Up
     def converted(cell: tuple[Affine, ...]) -> Stmt:
         return Store(Ref(target, cell), Cast(values(cell), target.precision), update.origin)
 
-    return _cellwise(table, names, converted)
-
-
-def _cellwise(buf: Buf, names: Namer, statement: Callable[[tuple[Affine, ...]], Stmt]) -> Stmt:
-    syms = [Sym(names(buf.name), 0, extent - 1) for extent in buf.shape]
-    (stmt,) = wrap_in_loops([loop(sym, ()) for sym in syms], TRUE, (statement(tuple(map(Affine.of, syms))),))
-    return stmt
+    return cellwise(table, names, converted)

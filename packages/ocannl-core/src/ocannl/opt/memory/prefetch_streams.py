@@ -1,4 +1,4 @@
-"""Software prefetching of arrays that come from memory and are read once, in order, by sums along their rows."""
+"""Software prefetching of arrays that come from memory and are read once, in order, by sums and scatters of rows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ocannl.opt.memory.prefetch import first_cell, is_reduction_loop, vector_rea
 
 
 def prefetch_streams(proc: Proc, cpu: Cpu) -> Proc:
-    """Prefetches arrays that exceed the last-level cache in the reduction loops that read them once. In this example,
-    the cache holds 128 bytes, and memory delivers 32 bytes during its latency:
+    """Prefetches arrays that exceed the last-level cache in the loops that read them once, which are reductions
+    or below an index from memory. In this example, the cache holds 128 bytes, and memory delivers 32 bytes during its
+    latency:
 
         proc step                          proc step
           x : f32[4,16]  in                  x : f32[4,16]  in
@@ -56,7 +57,7 @@ class _StreamPrefetcher:
                     result.append(replace(stmt, body=self.terms(stmt.body, (*outer, stmt))))
                 case For(mode=Mode.SERIAL):
                     result.append(replace(stmt, body=self.body(stmt.body, (*outer, stmt))))
-                case BindIndex(body=terms):  # of a scatter, whose loops add rows to a table
+                case BindIndex(body=terms):  # of a scatter, for example, which adds rows to those of a table
                     result.append(replace(stmt, body=self.terms(terms, outer)))
                 case If(cond, on_true, on_false):
                     result.append(If(cond, self.body(on_true, outer), self.body(on_false, outer)))
@@ -88,7 +89,8 @@ class _StreamPrefetcher:
         those of its previous iteration."""
         is_large = ref.buf.access in (AccessMode.IN, AccessMode.CONST) and ref.buf.nbytes >= self.min_bytes
         steps = [ref.stride(loop.sym) for loop in outer]
-        return is_large and all(steps) and 0 < steps[-1] * ref.buf.precision.nbytes <= self.bytes_ahead
+        is_read_in_order = bool(steps) and all(steps) and 0 < steps[-1] * ref.buf.precision.nbytes <= self.bytes_ahead
+        return is_large and is_read_in_order
 
     def distance(self, ref: Ref, loop: For) -> int:
         """Returns the elements that whole iterations read while the first of them arrives."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from ocannl.ir.accesses import alias_class
 from ocannl.ir.affine import Affine, Sym
-from ocannl.ir.canonical_text import CanonicalText
+from ocannl.ir.alpha_equivalence import CanonicalText
 from ocannl.ir.loops import Buf, Ref
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.schedule.plan.register_tiles import TilePlan
@@ -43,6 +44,9 @@ def _text(group: FusionGroup) -> CanonicalText:
         text.cond(reduction.cond)
         text.stmt(reduction.update)
     text.body(group.epilogue)
+    arrays = [entity for entity in text.names if isinstance(entity, Buf)]
+    storage = [alias_class(buf) for buf in arrays]  # plans do not pack what the group writes
+    text.tokens += [str(storage.index(kind)) for kind in storage]
     return text
 
 

@@ -1,4 +1,4 @@
-"""Canonical text of loop programs, for comparisons up to renaming."""
+"""Alpha-equivalence of loop programs: texts that are equal for statements which differ in names only."""
 
 from __future__ import annotations
 
