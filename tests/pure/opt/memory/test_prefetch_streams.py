@@ -22,8 +22,11 @@ LARGE_L2 = Cpu(l2=CacheLevel(1 << 26, 16, 16, 48), l3=CacheLevel(1 << 26, 16, 64
 
 
 def scheduled(spec: str, rows: int, columns: int, cpu: Cpu) -> Proc:
-    x = oc.placeholder("x", b=[], o=[rows, columns])
-    y, stages = x.sum(spec), dict[str, Proc]()
+    return compiled(oc.placeholder("x", b=[], o=[rows, columns]).sum(spec), cpu)
+
+
+def compiled(y: oc.Tensor, cpu: Cpu) -> Proc:
+    stages = dict[str, Proc]()
     target = Capabilities(vector_bytes=64, vector_registers=32, cpu=cpu)
     optimize(lower(y.forward.elaborate().comp, "step"), {y.node: "kept"}, target, stages.__setitem__)
     verify(stages["prefetch_streams"], "optimized")
@@ -58,3 +61,14 @@ def test_other_arrays_are_left_to_the_processor(spec: str, cpu: Cpu) -> None:
 def test_the_order_of_summation_does_not_depend_on_caches(columns: int) -> None:
     orders = {partial_sums(scheduled("ij => i", 4096, columns, cpu)) for cpu in (CACHED, FAR, LARGE_L2)}
     assert len(orders) == 1
+
+
+def test_scatters_of_rows_fetch_the_next_rows() -> None:
+    x, ids = oc.placeholder("x", b=[], o=[1000, 4096]), oc.placeholder("ids", b=[], o=[1000], dtype="int32")
+    found = prefetches(compiled(oc.segment_sum(x, ids, 8), FAR))
+    assert {node.ref.buf.name for node in found} == {"x"}
+
+
+def test_a_single_row_of_a_large_table_is_not_prefetched() -> None:
+    table, row = oc.placeholder("table", b=[], o=[100_000, 64]), oc.placeholder("row", b=[], o=[], dtype="int32")
+    assert not prefetches(compiled(oc.take(table, row) * 2, FAR))
