@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 MIN_BYTES = 1 << 26  # the pages of less memory take no noticeable time
+PART_BYTES = 1 << 21  # for which the system holds a lock that allocations of other threads wait for
 MADV_POPULATE_WRITE = 23  # since Linux 5.14; keeps the contents
 
 
@@ -29,4 +30,7 @@ def _populate(memory: np.ndarray[Any, np.dtype[np.uint8]]) -> None:
     start, page_bytes = memory.ctypes.data, mmap.PAGESIZE
     first, end = -(-start // page_bytes) * page_bytes, (start + memory.nbytes) // page_bytes * page_bytes
     advise = ctypes.CDLL(None).madvise  # which does not hold the GIL
-    advise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), MADV_POPULATE_WRITE)  # older systems refuse
+    for part in range(first, end, PART_BYTES):
+        size = min(PART_BYTES, end - part)
+        if advise(ctypes.c_void_p(part), ctypes.c_size_t(size), MADV_POPULATE_WRITE):
+            return  # the system is older, or out of memory
