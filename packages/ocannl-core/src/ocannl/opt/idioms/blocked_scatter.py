@@ -35,6 +35,7 @@ from ocannl.opt.idioms.row_scatter import (
     filled,
     loops_over,
     renamed,
+    replace_rows,
     temporary,
     with_leaf,
 )
@@ -126,24 +127,12 @@ class _BlockBuilder:
         size = -(-old.extent // self.parts)
         part, inner = Sym(self.names("part"), 0, self.parts - 1), Sym(self.names(old.name), 0, size - 1)
         iteration = Affine(((size, part), (1, inner)))
-        body = self.additions(self.outer.body, Affine.of(part))
+        (stmt,) = self.outer.body
+        body = replace_rows(stmt, self.scatter.row_syms, lambda rows: self.addition(rows, Affine.of(part)))
         body = substitute_statements(body, {old: iteration + old.lo})
         if size * self.parts > old.extent:
             body = (If(Cond((Affine.of(old.extent - 1) - iteration,)), body),)
         return loop(part, (loop(inner, body, self.outer.origin),))
-
-    def additions(self, body: Body, part: Affine) -> Body:
-        """The body of a loop over terms, with the additions to a block instead of those to the table."""
-        (stmt,) = body
-        if loops_over(self.scatter.row_syms, stmt):
-            return self.addition(stmt, part)
-        match stmt:
-            case For() | BindIndex():
-                return (replace(stmt, body=self.additions(stmt.body, part)),)
-            case If(cond, then, ()):
-                return (If(cond, self.additions(then, part)),)
-            case _:
-                raise AssertionError(f"{type(stmt).__name__} in a scatter")
 
     def addition(self, stmt: Stmt, part: Affine) -> Body:
         """Adds a row to its block, and the block to the sums once it is full."""

@@ -34,9 +34,9 @@ from ocannl.opt.idioms.row_scatter import (
     choice,
     difference,
     filled,
-    loops_over,
     nest,
     renamed,
+    replace_rows,
     temporary,
     with_leaf,
 )
@@ -245,15 +245,10 @@ class _Builder:
 
     def guarded(self, stmt: Stmt, guard: tuple[Sym, Expr], leaf: Body) -> Stmt:
         """The scatter with another update, where the guard is in range; loops over rows alone are inside the guard."""
-        if loops_over(self.scatter.row_syms, stmt):
-            return BindIndex(*guard, with_leaf(stmt, leaf))
-        match stmt:
-            case For(body=(inner,)) | BindIndex(body=(inner,)):
-                return replace(stmt, body=(self.guarded(inner, guard, leaf),))
-            case If(cond, (inner,), ()):
-                return If(cond, (self.guarded(inner, guard, leaf),))
-            case _:
-                raise AssertionError(f"{type(stmt).__name__} in a scatter")
+        (result,) = replace_rows(
+            stmt, self.scatter.row_syms, lambda rows: (BindIndex(*guard, with_leaf(rows, leaf)),)
+        )
+        return result
 
 
 def finite(error: Expr) -> Expr:

@@ -106,6 +106,19 @@ def loops_over(syms: tuple[Sym, ...], stmt: Stmt) -> bool:
     return isinstance(stmt, Update)
 
 
+def replace_rows(stmt: Stmt, row_syms: tuple[Sym, ...], replacement: Callable[[Stmt], Body]) -> Body:
+    """Replaces the loops over the cells of a row in a scatter, in which they are innermost, with the update in them."""
+    if loops_over(row_syms, stmt):
+        return replacement(stmt)
+    match stmt:
+        case For(body=(inner,)) | BindIndex(body=(inner,)):
+            return (replace(stmt, body=replace_rows(inner, row_syms, replacement)),)
+        case If(cond, (inner,), ()):
+            return (If(cond, replace_rows(inner, row_syms, replacement)),)
+        case _:
+            raise AssertionError(f"{type(stmt).__name__} in a scatter")
+
+
 def with_leaf(stmt: Stmt, leaf: Body) -> Body:
     """The loops of a perfect nest around other statements."""
     return (replace(stmt, body=with_leaf(stmt.body[0], leaf)),) if isinstance(stmt, For) else leaf
