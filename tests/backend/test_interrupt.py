@@ -32,7 +32,8 @@ def _ctrl_c():
 
 
 def long_code():
-    """Many sines of a few million cells, and one long sum: both a loop that is long and a body that is."""
+    """Many sines of a few million cells, and long sums: loops that are long, and an entry function that calls functions
+    of parts."""
     x, y = oc.placeholder("x", o=[2000, 2000]), oc.placeholder("y", o=[2000, 2000])
     with oc.cd("long") as code:
         for _ in range(60):

@@ -13,11 +13,12 @@ import ocannl as oc
 from ocannl import train
 from ocannl.backend import CompileError
 from ocannl.base.errors import ConfigError
+from ocannl.codegen import outlining
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
 from ocannl.testing.random_programs import generate
 from ocannl_backend_c import backend, emit, toolchain
-from ocannl_backend_c.emit import UNIT_LINES, emit_units
+from ocannl_backend_c.emit import emit_units
 
 
 @pytest.fixture(params=[1, 3])
@@ -25,12 +26,6 @@ def separate_units(request, monkeypatch):
     """Emits a translation unit per nest, and runs 1 or 3 compilers at a time."""
     monkeypatch.setattr(toolchain, "cores", lambda: request.param)
     monkeypatch.setattr(backend, "emit_units", partial(emit_units, lines=0))
-
-
-@pytest.fixture(params=[1, 3])
-def short_parts(request, monkeypatch):
-    """Entry functions call functions for parts of so many nests."""
-    monkeypatch.setattr(emit, "PART_CALLS", request.param)
 
 
 @pytest.fixture
@@ -52,32 +47,8 @@ def test_samples(separate_units, run, program, check):
     check(run)
 
 
-@pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)
-def test_samples_in_parts(short_parts, run, program, check):
-    check(run)
-
-
-@pytest.mark.parametrize("lines", [None, 0])
-def test_programs_in_parts(short_parts, c, lines, monkeypatch):
-    """Each part declares the arrays of its own nests, also in a translation unit of its own."""
-    monkeypatch.setattr(backend, "emit_units", partial(emit_units, lines=UNIT_LINES if lines is None else lines))
-    random = np.random.default_rng(0)
-    x, t = (oc.tensor(random.normal(size=(8, n)).astype("float32"), batch_axes=1) for n in (5, 3))
-    w = oc.param("w", random.normal(size=(3, 5)), output=[3], input=[5])
-    loss = ((oc.softmax(w @ x) - t) ** 2).mean()
-    values = []
-    for name in ("c", "numpy"):
-        ctx = oc.Context(name, threads=2 if name == "c" else 1)
-        ctx.init(loss)
-        routine = ctx.compile(oc.seq(train.grad_update(loss), train.sgd(loss, 0.1)), keep=[w.grad, loss])
-        routine()
-        routine()
-        values.append([ctx[w], ctx[w.grad], ctx[loss]])
-    for actual, expected in zip(*values, strict=True):
-        np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=1e-6)
-
-
-def test_parts_of_programs_without_python_are_static(short_parts, c):
+def test_parts_of_programs_without_python_are_static(c, monkeypatch):
+    monkeypatch.setattr(outlining, "PART_CALLS", 1)
     procs = [optimize(lower(generate(Random("static"), 6).code, "p"), {}, c.capabilities)]
     text = emit.emit(procs, replace(emit.LOADED_BY_PYTHON, has_python=False))
     assert "static __attribute__((noinline)) int p_part(" in text

@@ -3,8 +3,8 @@
     int ocannl_step(void *const addresses[], const int64_t symbols[], struct control *control)
 
 See `ocannl.codegen.abi` for the arguments. The entry function of a program of many nests calls functions for its
-parts, since the time that compilers take for a function grows faster than its length. Long programs are split into
-several translation units, which are compiled in parallel; functions of nests are visible in all units.
+parts. Long programs are split into several translation units, which are compiled in parallel; functions of nests are
+visible in all units.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, deduplicated, holds_gil, outline_nests, pool_bufs, with_callees
 from ocannl.codegen.c_family.dialect import Definition, Dialect, Prelude
 from ocannl.codegen.c_family.function import CHUNK, CONTROL, FRAME, function_head, print_nests, reserved
+from ocannl.codegen.outlining import split_into_parts
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, MemorySpace, Proc, Stmt
 from ocannl.ir.name_mangling import Namer, identifier
@@ -27,7 +28,6 @@ from ocannl_backend_c.dialect import DIALECT, HIDDEN_NEST, PROLOGUE
 
 ENTRY = "{type} {name}({params})"
 UNIT_LINES = 1000  # per translation unit of a long program; amortizes the start of the compiler
-PART_CALLS = 64  # nests that one function calls, at most
 LOCALS = frozenset({"addresses", "symbols", CONTROL, "arena", "thread", "cancelled"})
 
 
@@ -103,10 +103,7 @@ def _functions(proc: Proc, names: Namer, reserved_names: frozenset[str]) -> Iter
     for number, equivalent_nests in enumerate(deduplicated(with_callees(top_level)), 1):
         functions |= dict.fromkeys(equivalent_nests, names(f"{proc.name}_{number}"))
         yield partial(_File.add_nests, equivalent_nests=equivalent_nests, functions=functions)
-    parts: dict[str, Sequence[Nest]] = {}
-    if len(top_level) > PART_CALLS:
-        starts = range(0, len(top_level), PART_CALLS)
-        parts = {names(f"{identifier(proc.name)}_part"): top_level[n : n + PART_CALLS] for n in starts}
+    parts = {names(f"{identifier(proc.name)}_part"): nests for nests in split_into_parts(top_level)}
     taken = reserved_names | LOCALS | {*functions.values(), *parts}
     for name, nests in parts.items():
         yield partial(_File.add_part, name=name, calls=_NestCalls(proc, nests, functions, taken))

@@ -3,16 +3,19 @@
     define i32 @ocannl.step(ptr %addresses, ptr %syms, ptr %control)     loads addresses and symbols, calls the nests
     define i1 @ocannl.step.1(ptr noalias %x, ptr noalias %y, i64 %n, ptr %control)     a nest
 
-Nests are separate functions because only parameters can be `noalias`. Long programs are split into several modules,
-which are compiled in parallel; functions of nests are visible in all modules.
+Nests are separate functions because only parameters can be `noalias`. The entry function of a program of many nests
+calls functions for its parts. Long programs are split into several modules, which are compiled in parallel; functions
+of nests and parts are visible in all modules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, deduplicated, holds_gil, outline_nests, pool_bufs, with_callees
+from ocannl.codegen.outlining import split_into_parts
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, MemorySpace, Proc
 from ocannl.ir.name_mangling import identifier
@@ -31,6 +34,7 @@ from ocannl_backend_llvm.function import FunctionEmitter, comment, declare
 from ocannl_backend_llvm.jit import symbol
 
 MODULE_LINES = 2500  # per module; amortizes LLVM's overhead per module
+ENTRY_PARAMS = "ptr %addresses, ptr %syms, ptr %control"  # also of functions of parts
 
 
 def emit(procs: Sequence[Proc], instructions: Instructions, lines: int = MODULE_LINES) -> Iterator[str]:
@@ -38,16 +42,26 @@ def emit(procs: Sequence[Proc], instructions: Instructions, lines: int = MODULE_
     module = Module(instructions)
     for proc in procs:
         module.add(_heading(proc))
-        top_level = outline_nests(proc)
-        names: dict[Nest, str] = {}
-        for number, equivalent_nests in enumerate(deduplicated(with_callees(top_level)), 1):
+        for emit_function in _functions(proc):
             if module.lines > lines:
                 yield module.text()
                 module = module.successor()
-            names |= dict.fromkeys(equivalent_nests, f"{symbol(proc.name)}.{number}")
-            module.add(FunctionEmitter(module, names, equivalent_nests).emit())
-        module.add(_entry_function(module, proc, top_level, names))
+            module.add(emit_function(module))
     yield module.text()
+
+
+def _functions(proc: Proc) -> Iterator[Callable[[Module], Document]]:
+    """Yields what emits the functions of a program in a module: those of its nests, those of its parts if it consists
+    of many nests, and the entry function."""
+    name, top_level = symbol(proc.name), outline_nests(proc)
+    functions: dict[Nest, str] = {}
+    for number, equivalent_nests in enumerate(deduplicated(with_callees(top_level)), 1):
+        functions |= dict.fromkeys(equivalent_nests, f"{name}.{number}")
+        yield partial(_nest_function, equivalent_nests=equivalent_nests, functions=functions)
+    parts = {f"{name}.part.{number}": nests for number, nests in enumerate(split_into_parts(top_level), 1)}
+    for part, nests in parts.items():
+        yield partial(_part_function, proc=proc, name=part, nests=nests, functions=functions)
+    yield partial(_entry_function, proc=proc, parts=tuple(parts), nests=top_level, functions=functions)
 
 
 def _heading(proc: Proc) -> Document:
@@ -56,13 +70,62 @@ def _heading(proc: Proc) -> Document:
     return doc
 
 
-def _entry_function(module: Module, proc: Proc, top_level: Sequence[Nest], names: Mapping[Nest, str]) -> Document:
-    """The entry function of a program, which calls its nests."""
+def _nest_function(module: Module, equivalent_nests: Sequence[Nest], functions: Mapping[Nest, str]) -> Document:
+    return FunctionEmitter(module, functions, equivalent_nests).emit()
+
+
+def _part_function(
+    module: Module, proc: Proc, name: str, nests: Sequence[Nest], functions: Mapping[Nest, str]
+) -> Document:
+    """The function of a part of a program; its result is true after cancellation."""
+    module.mark_defined(name)
+    b = _begin(module, f"i1 @{name}")
+    values = _load_arguments(b, proc, nests)
+    leave = b.fresh("leave")
+    _call_nests(b, nests, functions, values, leave)
+    b.line("ret i1 false")
+    if _is_cancellable(nests):
+        b.label(leave)
+        b.line("ret i1 true")
+    b.doc.line("}")
+    return b.doc
+
+
+def _entry_function(
+    module: Module, proc: Proc, parts: Sequence[str], nests: Sequence[Nest], functions: Mapping[Nest, str]
+) -> Document:
+    """The entry function of a program, which calls functions of parts, or its nests if there are none."""
+    b = _begin(module, f"i32 @{symbol(proc.name)}")
+    values = {} if parts else _load_arguments(b, proc, nests)
+    releases_gil = not holds_gil(proc)
+    thread = (
+        b.assign(f"call ptr {element(b, 'ptr', '%control', RELEASE, 'release')}()", "thread") if releases_gil else ""
+    )
+    leave = b.fresh("leave")
+    for part in parts:
+        module.declare(part, "i1", ("ptr", "ptr", "ptr"))
+        _call_cancellable(b, f"@{part}({ENTRY_PARAMS})", leave)
+    if not parts:
+        _call_nests(b, nests, functions, values, leave)
+    _return(b, thread, 0)
+    if parts or _is_cancellable(nests):
+        b.label(leave)
+        _return(b, thread, 1)
+    b.doc.line("}")
+    return b.doc
+
+
+def _begin(module: Module, head: str) -> Builder:
+    """Begins a function with the parameters of an entry function."""
     doc = Document()
     doc.line()
-    doc.line(f"define i32 @{symbol(proc.name)}(ptr %addresses, ptr %syms, ptr %control) nounwind {{")
-    b = Builder(module, doc)
-    needed = {buf for nest in top_level for buf in nest.bufs}
+    doc.line(f"define {head}({ENTRY_PARAMS}) nounwind {{")
+    return Builder(module, doc)
+
+
+def _load_arguments(b: Builder, proc: Proc, nests: Sequence[Nest]) -> dict[Buf | Sym, str]:
+    """Loads the addresses and symbols that nests need."""
+    needed = {buf for nest in nests for buf in nest.bufs} | {sym for nest in nests for sym in nest.syms}
     pools = pool_bufs(proc)
     values: dict[Buf | Sym, str] = {}
     for position, buf in enumerate(pools):
@@ -77,42 +140,47 @@ def _entry_function(module: Module, proc: Proc, top_level: Sequence[Nest], names
             address = b.assign(f"getelementptr inbounds i8, ptr {arena}, i64 {buf.offset}", identifier(buf.name))
             values[buf] = f"ptr {address}"
     for position, sym in enumerate(proc.syms):
-        if any(sym in nest.syms for nest in top_level):
+        if sym in needed:
             values[sym] = f"i64 {element(b, 'i64', '%syms', position, identifier(sym.name))}"
-    releases_gil = not holds_gil(proc)
-    thread = (
-        b.assign(f"call ptr {element(b, 'ptr', '%control', RELEASE, 'release')}()", "thread") if releases_gil else ""
-    )
-    leave = b.fresh("leave")
-    for nest in top_level:
-        free_variables: list[Buf | Sym] = [*nest.bufs, *nest.syms]
-        undeclared = [x.name for x in free_variables if x not in values]
+    for nest in nests:
+        undeclared = [x.name for x in _free_variables(nest) if x not in values]
         if undeclared:
             raise CompileError(f"`{proc.name}` uses undeclared names: {', '.join(undeclared)}")
-        call, args = f"@{names[nest]}", [values[x] for x in free_variables]
+    return values
+
+
+def _free_variables(nest: Nest) -> tuple[Buf | Sym, ...]:
+    return (*nest.bufs, *nest.syms)
+
+
+def _call_nests(
+    b: Builder, nests: Sequence[Nest], functions: Mapping[Nest, str], values: Mapping[Buf | Sym, str], leave: str
+) -> None:
+    """Calls the functions of nests; jumps to `leave` after cancellation."""
+    for nest in nests:
+        name, args = functions[nest], [values[x] for x in _free_variables(nest)]
         if nest.parallel_loop is not None:
-            module.define(PARALLEL_FOR, PARALLEL_FOR_TEXT)
-            module.declare(f"{names[nest]}.chunk", "i32", CHUNK_FUNCTION_PARAMS)
-            chunk_args = (
-                f"ptr {call}.chunk, ptr {_frame(b, [*args, 'ptr %control'])}, i64 {nest.parallel_loop.num_chunks}"
-            )
-            next_block = b.fresh("after")
-            b.branch(b.assign(f"call i1 @{PARALLEL_FOR}(ptr %control, {chunk_args})", "cancelled"), leave, next_block)
-            b.label(next_block)
+            b.module.define(PARALLEL_FOR, PARALLEL_FOR_TEXT)
+            b.module.declare(f"{name}.chunk", "i32", CHUNK_FUNCTION_PARAMS)
+            frame = _frame(b, [*args, "ptr %control"])
+            chunk_args = f"ptr @{name}.chunk, ptr {frame}, i64 {nest.parallel_loop.num_chunks}"
+            _call_cancellable(b, f"@{PARALLEL_FOR}(ptr %control, {chunk_args})", leave)
             continue
-        declare(module, names[nest], args, nest.is_cancellable)
-        if not nest.is_cancellable:
-            b.line(f"call void {call}({', '.join(args)})")
-            continue
-        next_block = b.fresh("after")
-        b.branch(b.assign(f"call i1 {call}({', '.join([*args, 'ptr %control'])})", "cancelled"), leave, next_block)
-        b.label(next_block)
-    _return(b, thread, 0)
-    if any(nest.is_cancellable or nest.parallel_loop for nest in top_level):
-        b.label(leave)
-        _return(b, thread, 1)
-    doc.line("}")
-    return doc
+        declare(b.module, name, args, nest.is_cancellable)
+        if nest.is_cancellable:
+            _call_cancellable(b, f"@{name}({', '.join([*args, 'ptr %control'])})", leave)
+        else:
+            b.line(f"call void @{name}({', '.join(args)})")
+
+
+def _call_cancellable(b: Builder, call: str, leave: str) -> None:
+    next_block = b.fresh("after")
+    b.branch(b.assign(f"call i1 {call}", "cancelled"), leave, next_block)
+    b.label(next_block)
+
+
+def _is_cancellable(nests: Sequence[Nest]) -> bool:
+    return any(nest.is_cancellable or nest.parallel_loop for nest in nests)
 
 
 def _frame(b: Builder, values: Sequence[str]) -> str:

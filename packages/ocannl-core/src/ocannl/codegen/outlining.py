@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ocannl.ir.affine import Sym
@@ -49,6 +49,7 @@ from ocannl.ir.work import POLL_INTERVAL_OPS, work
 
 MAX_STRAIGHT_LINE_STMTS = 32  # per function
 LeadingStmt = Comment | Prefetch  # belong to the next statement
+PART_CALLS = 64  # nests that one function calls, at most
 MIN_CALLEE_OPS = 10_000  # average work per callee for which call overhead is negligible
 
 
@@ -112,6 +113,14 @@ class Nest:
 def outline_nests(proc: Proc) -> tuple[Nest, ...]:
     """The top-level nests of a program, in execution order."""
     return _split_into_nests(proc.body)
+
+
+def split_into_parts(nests: Sequence[Nest]) -> list[Sequence[Nest]]:
+    """The parts of a program of more than `PART_CALLS` nests; they become functions, since the time that compilers take
+    for a function grows faster than its length. A shorter program has none."""
+    if len(nests) <= PART_CALLS:
+        return []
+    return [nests[start : start + PART_CALLS] for start in range(0, len(nests), PART_CALLS)]
 
 
 def with_callees(nests: Iterable[Nest]) -> Iterator[Nest]:
