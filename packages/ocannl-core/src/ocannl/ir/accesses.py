@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ocannl.ir.affine import Affine, Sym, SymKind
+from ocannl.ir.kept_analyses import kept_with_loop
 from ocannl.ir.loops import AccessMode, Body, Buf, Expr, For, Load, Local, MemorySpace, ReadClock, Ref, Store, Update
 from ocannl.ir.ops import Op
-from ocannl.ir.walk import walk
+from ocannl.ir.walk import CHILDREN, Node, walk
 
 VECTOR_BYTES = (16, 32, 64)  # of vectors that processors store in one piece
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """One access: `op` is that of an `Update`; `writes` is false for a load."""
 
     ref: Ref
@@ -25,22 +25,41 @@ class Access:
 _MEMORY_NODES = frozenset({Load, Store, ReadClock, Update, Local})
 
 
-def memory_accesses(body: Body) -> list[Access]:
+def memory_accesses(body: Body) -> Sequence[Access]:
     """All accesses to memory outside of the statements: those of their local buffers are left out."""
+    match body:
+        case (For() as loop,):
+            return _accesses_of_loop(loop)
+        case _:
+            return _accesses(body)
+
+
+@kept_with_loop
+def _accesses_of_loop(loop: For) -> tuple[Access, ...]:
+    return _accesses(loop.body)
+
+
+def _accesses(body: Body) -> tuple[Access, ...]:
     accesses: list[Access] = []
     private: set[Buf] = set()
-    for node in walk(body):
-        if type(node) in _MEMORY_NODES:  # few are
+    stack: list[Node] = list(body[::-1])
+    while stack:
+        node = stack.pop()
+        kind = type(node)
+        if kind in _MEMORY_NODES:  # few are
             match node:
                 case Load(ref):
                     accesses.append(Access(ref, False))
                 case Store(ref) | ReadClock(ref):
                     accesses.append(Access(ref, True))
-                case Update(ref, op, _):
+                case Update(ref, op):
                     accesses.append(Access(ref, True, op))
                 case Local(buf):
                     private.add(buf)
-    return [access for access in accesses if access.ref.buf not in private] if private else accesses
+        below = CHILDREN.get(kind)
+        if below is not None:
+            stack.extend(below(node)[::-1])
+    return tuple([access for access in accesses if access.ref.buf not in private] if private else accesses)
 
 
 def loads(value: Expr) -> Iterator[Access]:

@@ -29,6 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
+from typing import Any
 
 from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.assign import NOWHERE, Origin
@@ -186,8 +187,16 @@ class Mode(Enum):
     SEQUENTIAL = "sequential"
 
 
+class _Analyzed:
+    """Has a slot for results of analyses, which belong to no comparison and no copy (see `kept_analyses`)."""
+
+    __slots__ = ("analyses",)
+
+    analyses: dict[object, Any]
+
+
 @dataclass(frozen=True, slots=True)
-class For:
+class For(_Analyzed):
     sym: Sym
     lo: Bound
     hi: Bound

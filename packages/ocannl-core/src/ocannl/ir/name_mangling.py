@@ -11,7 +11,7 @@ MAX_BASE_LENGTH = MAX_LENGTH - 8  # leaves room for a numeric suffix
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def identifier(text: str, fallback: str = "n") -> str:
     """`text` reduced to letters, digits and underscores, not beginning with a digit, at most `MAX_LENGTH` long."""
     safe = _UNSAFE.sub("_", text).strip("_")[:MAX_LENGTH].rstrip("_")
@@ -32,8 +32,10 @@ class Namer:
     def __call__(self, text: str, fallback: str = "n") -> str:
         base = identifier(text, fallback)
         name, n = base, self._next.get(base, 2)
-        while name in self._taken:
-            name, n = f"{base[:MAX_BASE_LENGTH]}_{n}", n + 1
+        if name in self._taken:
+            prefix = base[:MAX_BASE_LENGTH]
+            while name in self._taken:
+                name, n = f"{prefix}_{n}", n + 1
         self._next[base] = n
         self._taken.add(name)
         return name

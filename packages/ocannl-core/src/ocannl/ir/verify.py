@@ -226,7 +226,7 @@ class _Check:
             raise self.fail("parallel loop must be outermost in its region, with step 1 and constant bounds")
         if any(isinstance(node, For) and node.sym.kind is SymKind.ITERATION for node in walk(loop)):
             raise self.fail(f"parallel loop `{loop.sym.name}` contains symbols that are constant within nests")
-        accesses = memory_accesses(loop.body)
+        accesses = memory_accesses((loop,))
         if loop.parallel_chunk < 1 or not has_no_loop_carried_dependence(accesses, loop.sym, (), sums=False):
             raise self.fail(f"parallel loop `{loop.sym.name}` has a loop-carried dependence")
 
@@ -244,7 +244,7 @@ class _Check:
             return
         if not _is_straight(loop.row.body if loop.row else loop.body):
             raise self.fail("vectorized loop may only contain stores, updates and definitions, or one vectorized loop")
-        accesses, outer = memory_accesses(loop.body), tuple(self.region.ranges)
+        accesses, outer = memory_accesses((loop,)), tuple(self.region.ranges)
         if not has_no_loop_carried_dependence(accesses, loop.sym, outer, sums=True):
             raise self.fail(f"vectorized loop `{loop.sym.name}` has a loop-carried dependence")
 

@@ -52,16 +52,16 @@ def _check_overlap(bufs: set[Buf], body: Body, where: str, fail: Callable[[str],
             if buf in bufs:
                 first.setdefault(buf, n)
                 last[buf] = n
-    live: list[Buf] = []
+    live: list[tuple[Buf, int, int]] = []  # with the first byte and the one after the last
     for buf in first:  # in order of first access
-        live = [b for b in live if last[b] >= first[buf]]
+        live = [block for block in live if last[block[0]] >= first[buf]]
         start = buf.offset or 0
-        for older in live:
-            older_start = older.offset or 0
-            if start < older_start + older.nbytes and older_start < start + buf.nbytes:
+        end = start + buf.nbytes
+        for older, older_start, older_end in live:
+            if start < older_end and older_start < end:
                 names = f"`{older.name}` and `{buf.name}`"
                 raise fail(f"{names} overlap in {where} and are live together\n  in  {format_stmt(body[first[buf]])}")
-        live.append(buf)
+        live.append((buf, start, end))
 
 
 def _accessed(stmt: Stmt) -> Iterator[Buf]:

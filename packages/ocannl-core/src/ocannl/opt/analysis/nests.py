@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from operator import is_
 
 from ocannl.ir.affine import TRUE, Affine, Bound, Cond, Sym
+from ocannl.ir.kept_analyses import kept_with_loop
 from ocannl.ir.loops import (
     Apply,
     BindIndex,
@@ -181,20 +182,29 @@ def leaves(body: Body) -> Iterator[Store | Update | Let | Local | BindIndex]:
                 pass
 
 
-def accessed_buffers(stmt: Stmt) -> tuple[list[Buf], list[Buf]]:
+def accessed_buffers(stmt: Stmt) -> tuple[tuple[Buf, ...], tuple[Buf, ...]]:
     """Returns the buffers a statement reads and writes; the target of an update counts as a write only."""
+    return _buffers_of_loop(stmt) if isinstance(stmt, For) else _buffers_of(stmt)
+
+
+def _buffers_of(stmt: Stmt) -> tuple[tuple[Buf, ...], tuple[Buf, ...]]:
     read: dict[Buf, None] = {}
     written: dict[Buf, None] = {}
     for leaf in leaves((stmt,)):
         match leaf:
             case Store(ref, value) | Update(ref, _, value):
                 written[ref.buf] = None
-                read.update((r.buf, None) for r in loads(value))
+                for cell in loads(value):
+                    read[cell.buf] = None
             case Let(_, value) | BindIndex(_, value, _):
-                read.update((r.buf, None) for r in loads(value))
+                for cell in loads(value):
+                    read[cell.buf] = None
             case Local():
                 pass
-    return list(read), list(written)
+    return tuple(read), tuple(written)
+
+
+_buffers_of_loop = kept_with_loop(_buffers_of)
 
 
 def bound_names(proc: Proc) -> Iterator[str]:

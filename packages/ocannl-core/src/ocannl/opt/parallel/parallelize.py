@@ -84,7 +84,7 @@ def _parallelize_loop(stmt: Stmt, min_ops: int, min_chunk_ops: int) -> Stmt:
         return stmt
     ops, trip_count = stmt_work(stmt, machine.STORE_OPS), max_trip_count(stmt)
     is_long = ops >= min_ops and trip_count >= 2
-    if not is_long or not has_no_loop_carried_dependence(memory_accesses(stmt.body), stmt.sym, (), sums=False):
+    if not is_long or not has_no_loop_carried_dependence(memory_accesses((stmt,)), stmt.sym, (), sums=False):
         return replace(stmt, parallel_chunk=0) if stmt.parallel_chunk else stmt
     min_chunk = max(min_chunk_ops * trip_count // ops, trip_count // machine.MAX_CHUNKS)
     return replace(stmt, parallel_chunk=max(1, min(min_chunk, trip_count // 2)))

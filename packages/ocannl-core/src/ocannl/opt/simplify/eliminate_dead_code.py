@@ -91,10 +91,10 @@ def _trim_body(body: Body) -> Body:
     return body if same_objects(out, body) else out
 
 
-def _keep_as_marker(stmt: Stmt, read: list[Buf]) -> tuple[Stmt, list[Buf]]:
+def _keep_as_marker(stmt: Stmt, read: tuple[Buf, ...]) -> tuple[Stmt, tuple[Buf, ...]]:
     """Returns the first write of a buffer, which has no effect but marks the buffer as written, and the buffers it
     reads; a nest without iterations stores a constant instead."""
     nest = nest_of(stmt)
     if nest is None or all(loop.sym.extent for loop in nest.loops):
         return stmt, read
-    return with_leaf(stmt, replace(nest.leaf, value=make_const(0, nest.leaf.ref.buf.precision))), []
+    return with_leaf(stmt, replace(nest.leaf, value=make_const(0, nest.leaf.ref.buf.precision))), ()
