@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from ocannl.ir.capabilities import Capabilities
@@ -14,19 +14,21 @@ from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
 from ocannl.opt.analysis.weights import weight_arrays
 from ocannl.opt.schedule.continued_sums import separate_continued_sum
+from ocannl.opt.schedule.group_reuse import GroupReuse
 from ocannl.opt.schedule.interleaved_stores import unroll_interleaved_stores
 from ocannl.opt.schedule.loop_generation import build_loops, pack_operands
 from ocannl.opt.schedule.loop_generation.packing import NO_SOURCES
 from ocannl.opt.schedule.plan import Plan, TilePlan, candidate_plans, model_plan
 from ocannl.opt.schedule.plan.fallback_plans import fallback_plan
 from ocannl.opt.schedule.plan.packing import with_packed_weights
-from ocannl.opt.schedule.plan.plan_reuse import PlanReuse
 
 PlanChoices = Mapping[int, tuple[int, ...]]
 """For statements of a program, by position: the index into `candidate_plans` of each group; 0 is the model's plan."""
 MODEL_CHOICES: PlanChoices = MappingProxyType({})
 GroupPlanner = Callable[[FusionGroup, bool], Plan]
 """Returns the plan of a group; the flag is set if its outermost loop may run on several threads."""
+LoopBuilder = Callable[[FusionGroup, Plan, Namer], Stmt]
+"""Builds the loops of a group from its plan, with fresh names."""
 
 
 def schedule(
@@ -51,7 +53,7 @@ def schedule(
     """
 
     weights = set() if weight_sources is None else weight_arrays(proc)
-    plans = PlanReuse(lambda group, is_parallel: model_plan(group, capabilities, is_parallel))
+    reuse = GroupReuse(lambda group, is_parallel: model_plan(group, capabilities, is_parallel))
 
     def planner_at(position: int) -> GroupPlanner:
         numbers = iter(choices.get(position, ()))  # exhausted before packing copies, which use the model's plan
@@ -60,19 +62,19 @@ def schedule(
             number = next(numbers, 0)
             if number:
                 return candidate_plans(group, capabilities, is_parallel)[number]
-            plan = plans.plan(group, is_parallel)
+            plan = reuse.plan(group, is_parallel)
             if weights and isinstance(plan, TilePlan):
                 return with_packed_weights(group, plan, capabilities.cpu, weights)
             return plan
 
         return choose
 
-    return _schedule(proc, planner_at, weight_sources or NO_SOURCES)
+    return _schedule(proc, planner_at, reuse.loops, weight_sources or NO_SOURCES)
 
 
 def schedule_with(proc: Proc, choose: GroupPlanner) -> Proc:
     """Schedules every group with the plan returned by `choose`."""
-    return _schedule(proc, lambda position: choose)
+    return _schedule(proc, lambda position: choose, build_loops)
 
 
 def schedule_simply(proc: Proc, capabilities: Capabilities) -> Proc:
@@ -115,7 +117,9 @@ def _inner_statements(stmt: Stmt) -> Body:
             return ()
 
 
-def _schedule(proc: Proc, planner_at: Callable[[int], GroupPlanner], sources: Mapping[Buf, Buf] = NO_SOURCES) -> Proc:
+def _schedule(
+    proc: Proc, planner_at: Callable[[int], GroupPlanner], build: LoopBuilder, sources: Mapping[Buf, Buf] = NO_SOURCES
+) -> Proc:
     """Schedules the groups of each statement with the planner for its position. Operands are packed from `sources`
     instead of copies of them."""
     names = Namer(bound_names(proc))
@@ -123,16 +127,17 @@ def _schedule(proc: Proc, planner_at: Callable[[int], GroupPlanner], sources: Ma
     bufs: list[Buf] = []
     for position, stmt in enumerate(proc.body):
         choose = planner_at(position)
+        nested = _NestedGroups(choose, build, names)
         group = _group_of_statement(stmt, names)
         plan = choose(group, True) if group is not None else None
         if group is None or plan is None:
-            body.append(_schedule_children(stmt, choose, names))
+            body.append(nested.schedule_children(stmt))
         elif not isinstance(plan, TilePlan) or not plan.needs_buffers:
-            body.append(build_loops(group, plan, names))
+            body.append(build(group, plan, names))
         else:
             packed = pack_operands(group, plan, names, sources=sources)
             bufs += packed.bufs
-            body += [build_loops(copy, choose(copy, False), names) for copy in packed.copies]
+            body += [build(copy, choose(copy, False), names) for copy in packed.copies]
             body.append(as_statement(packed.body))
     return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs))
 
@@ -142,30 +147,33 @@ def _group_of_statement(stmt: Stmt, names: Namer) -> FusionGroup | None:
     return None if is_parallel_loop(stmt) else schedulable_group(stmt, names)
 
 
-def _schedule_nested(stmt: Stmt, choose: GroupPlanner, names: Namer) -> Stmt:
-    group = schedulable_group(stmt, names)
-    if group is None:
-        return _schedule_children(stmt, choose, names)
-    return _build_nested(group, choose(group, False), names)
+@dataclass(frozen=True, slots=True)
+class _NestedGroups:
+    """Schedules groups inside of loops that threads may share."""
 
+    choose: GroupPlanner
+    build: LoopBuilder
+    names: Namer
 
-def _build_nested(group: FusionGroup, plan: Plan, names: Namer) -> Stmt:
-    """Builds a group inside of loops that threads may share. Partial sums that its result cannot hold are local to a
-    thread; if they are too large for the stack, the group is built without cache blocks."""
-    if not isinstance(plan, TilePlan) or not plan.needs_buffers:
-        return build_loops(group, plan, names)
-    packed = pack_operands(group, replace(plan, packed_operands=()), names, MemorySpace.LOCAL)
-    if sum(buf.nbytes for buf in packed.bufs) > machine.MAX_LOCAL_SUMS_BYTES:
-        return build_loops(group, replace(plan, packed_operands=(), panels=(), k_block=0), names)
-    return as_statement((*map(Local, packed.bufs), *packed.body))
+    def schedule(self, stmt: Stmt) -> Stmt:
+        group = schedulable_group(stmt, self.names)
+        return self.schedule_children(stmt) if group is None else self.loops(group, self.choose(group, False))
 
+    def schedule_children(self, stmt: Stmt) -> Stmt:
+        match stmt:
+            case For(body=body) | BindIndex(body=body):
+                return replace(stmt, body=tuple(map(self.schedule, body)))
+            case If(cond, on_true, on_false):
+                return If(cond, tuple(map(self.schedule, on_true)), tuple(map(self.schedule, on_false)))
+            case _:
+                return stmt
 
-def _schedule_children(stmt: Stmt, choose: GroupPlanner, names: Namer) -> Stmt:
-    match stmt:
-        case For(body=body) | BindIndex(body=body):
-            return replace(stmt, body=tuple([_schedule_nested(child, choose, names) for child in body]))
-        case If(cond, on_true, on_false):
-            bodies = (tuple([_schedule_nested(child, choose, names) for child in body]) for body in (on_true, on_false))
-            return If(cond, *bodies)
-        case _:
-            return stmt
+    def loops(self, group: FusionGroup, plan: Plan) -> Stmt:
+        """Builds a group. Partial sums that its result cannot hold are local to a thread; if they are too large for the
+        stack, the group is built without cache blocks."""
+        if not isinstance(plan, TilePlan) or not plan.needs_buffers:
+            return self.build(group, plan, self.names)
+        packed = pack_operands(group, replace(plan, packed_operands=()), self.names, MemorySpace.LOCAL)
+        if sum(buf.nbytes for buf in packed.bufs) > machine.MAX_LOCAL_SUMS_BYTES:
+            return self.build(group, replace(plan, packed_operands=(), panels=(), k_block=0), self.names)
+        return as_statement((*map(Local, packed.bufs), *packed.body))

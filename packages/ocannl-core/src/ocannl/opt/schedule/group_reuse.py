@@ -1,0 +1,170 @@
+"""Reuse of plans and loops for groups that differ only in names, such as those of the layers of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ocannl.ir.accesses import alias_class
+from ocannl.ir.affine import Affine, Sym
+from ocannl.ir.alpha_equivalence import CanonicalText
+from ocannl.ir.assign import NOWHERE, Origin
+from ocannl.ir.loops import Buf, Let, Ref, Stmt
+from ocannl.ir.name_mangling import Namer
+from ocannl.opt.analysis.fusion_group import FusionGroup
+from ocannl.opt.analysis.renaming import Renaming
+from ocannl.opt.schedule.loop_generation import build_loops
+from ocannl.opt.schedule.plan import Plan
+from ocannl.opt.schedule.plan.register_tiles import TilePlan
+from ocannl.opt.schedule.plan.scalar_plans import ReductionPlan, ScalarPlan
+
+
+class GroupReuse:
+    """Calls `choose`, and builds the loops of a plan, once for each class of groups that are equal up to renaming."""
+
+    def __init__(self, choose: Callable[[FusionGroup, bool], Plan]) -> None:
+        self._choose = choose
+        self._classes: dict[str, _GroupClass] = {}
+        self._members: dict[int, _Member] = {}  # by the identity of the group, which the member keeps alive
+
+    def plan(self, group: FusionGroup, is_parallel: bool) -> Plan:
+        member = self._member(group)
+        plans = member.group_class.plans
+        if is_parallel not in plans:
+            plans[is_parallel] = self._choose(group, is_parallel), member
+        plan, planned = plans[is_parallel]
+        return plan if planned is member else _renamed(plan, planned.replacements(member))
+
+    def loops(self, group: FusionGroup, plan: Plan, names: Namer) -> Stmt:
+        """Returns the loops that `build_loops` returns."""
+        member = self._member(group)
+        for built in member.group_class.built:
+            origins = built.member.replaced_origins(member)
+            if origins is not None and _renamed(built.plan, built.member.replacements(member)) == plan:
+                return built.renamed(member, origins, names)
+        recorded = _RecordingNamer(names)
+        stmt = build_loops(group, plan, recorded)
+        member.group_class.built.append(_BuiltLoops(member, plan, stmt, recorded.calls))
+        return stmt
+
+    def _member(self, group: FusionGroup) -> _Member:
+        if id(group) not in self._members:
+            text = _text(group)
+            group_class = self._classes.setdefault(" ".join(text.tokens), _GroupClass())
+            self._members[id(group)] = _Member(group, tuple(text.names), group_class)
+        return self._members[id(group)]
+
+
+@dataclass(slots=True)
+class _GroupClass:
+    plans: dict[bool, tuple[Plan, _Member]] = field(default_factory=dict)
+    built: list[_BuiltLoops] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Member:
+    """A group of a class. `entities` are its symbols, arrays and names of values, in the order of all members."""
+
+    group: FusionGroup
+    entities: tuple[object, ...]
+    group_class: _GroupClass
+
+    def replacements(self, member: _Member) -> dict[object, Any]:
+        """Maps the entities of this group to those of another member."""
+        return dict(zip(self.entities, member.entities, strict=True))
+
+    def replaced_origins(self, member: _Member) -> dict[Origin, Origin] | None:
+        """Maps the origins of this group to those of another member; None if equal ones correspond to different ones.
+        """
+        replaced = {NOWHERE: NOWHERE}  # also of loops that the plan introduces
+        for old, new in zip(_origins(self.group), _origins(member.group), strict=True):
+            if replaced.setdefault(old, new) != new:
+                return None
+        return replaced
+
+
+@dataclass(frozen=True, slots=True)
+class _BuiltLoops:
+    """The loops of a member, and the names that were given to what they bind: requested text and name."""
+
+    member: _Member
+    plan: Plan
+    stmt: Stmt
+    names: list[tuple[str, str]]
+
+    def renamed(self, member: _Member, origins: Mapping[Origin, Origin], names: Namer) -> Stmt:
+        """Returns the loops of another member."""
+        replacements = self.member.replacements(member)
+        new_names = {_name(old): _name(new) for old, new in replacements.items()}
+        texts = dict(new_names)
+        for text, name in self.names:
+            stem, separator, suffix = text.rpartition("_")
+            if text not in texts and stem in texts:  # `w_panel`
+                new_names[name] = names(f"{texts[stem]}{separator}{suffix}")
+            else:
+                new_names[name] = names(texts.get(text, text))
+            if name != text:  # else a later request of `acc` could not be told from that of a name like `acc`
+                texts[name] = new_names[name]
+        syms = {old: new for old, new in replacements.items() if isinstance(old, Sym)}
+        bufs = {old: new for old, new in replacements.items() if isinstance(old, Buf)}
+        return Renaming(syms, bufs, origins, new_names.__getitem__).stmt(self.stmt)
+
+
+class _RecordingNamer(Namer):
+    """Passes calls on and records them."""
+
+    __slots__ = ("_names", "calls")
+
+    def __init__(self, names: Namer) -> None:
+        self._names = names
+        self.calls: list[tuple[str, str]] = []
+
+    def __call__(self, text: str, fallback: str = "n") -> str:
+        name = self._names(text, fallback)
+        self.calls.append((text, name))
+        return name
+
+
+def _name(entity: object) -> str:
+    return entity.name if isinstance(entity, Sym | Buf) else str(entity)
+
+
+def _origins(group: FusionGroup) -> Iterator[Origin]:
+    for loop in group.loops:
+        yield loop.origin
+    for reduction in group.reductions:
+        yield from (loop.origin for loop in reduction.loops)
+        yield reduction.update.origin
+    yield from (stmt.origin for stmt in group.epilogue if not isinstance(stmt, Let))
+
+
+def _text(group: FusionGroup) -> CanonicalText:
+    text = CanonicalText()
+    text.body(group.loops)
+    text.cond(group.cond)
+    for reduction in group.reductions:
+        text.expr(reduction.init)
+        text.body(reduction.loops)
+        text.cond(reduction.cond)
+        text.stmt(reduction.update)
+    text.body(group.epilogue)
+    arrays = [entity for entity in text.names if isinstance(entity, Buf)]
+    storage = [alias_class(buf) for buf in arrays]  # plans do not pack what the group writes
+    text.tokens += [str(storage.index(kind)) for kind in storage]
+    return text
+
+
+def _renamed(part: Any, entities: Mapping[object, Any]) -> Any:
+    """Replaces the symbols and arrays in a part of a plan."""
+    match part:
+        case Sym() | Buf():
+            return entities[part]
+        case Affine(terms, const):
+            return Affine.sum([(coef, entities[sym]) for coef, sym in terms], const)
+        case tuple():
+            return tuple([_renamed(element, entities) for element in part])
+        case Ref() | ScalarPlan() | ReductionPlan() | TilePlan():
+            return type(part)(*[_renamed(getattr(part, field.name), entities) for field in fields(part)])
+        case _:
+            return part
