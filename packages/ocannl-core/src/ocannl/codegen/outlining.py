@@ -26,6 +26,7 @@ from ocannl.ir.loops import (
     BindIndex,
     Body,
     Buf,
+    Cast,
     Comment,
     Const,
     For,
@@ -199,19 +200,23 @@ def _build_nest(body: Body) -> Nest:
     stack_bytes = 0
 
     for node in walk(body):
-        syms.update(dict.fromkeys(mentioned_symbols(node)))
         match node:
-            case Apply() | Const() | Var():
+            case Apply() | Const() | Var() | Cast() | Let() | Comment():
                 pass
+            case For(sym, lo, hi):
+                if lo.constant is None or hi.constant is None:
+                    syms.update(dict.fromkeys(mentioned_symbols(node)))
+                defined.add(sym)
+                _add_label(labels, node.origin)
             case Load(ref) | Store(ref) | Update(ref) | Prefetch(ref) | ReadClock(ref):
-                bufs.setdefault(ref.buf)
+                bufs[ref.buf] = None
+                for index in ref.indices:
+                    for _, sym in index.terms:
+                        syms[sym] = None
                 if isinstance(node, Store | Update):
                     _add_label(labels, node.origin)
                     has_nontemporal_stores |= isinstance(node, Store) and node.nontemporal
                 is_cancellable |= isinstance(node, ReadClock)
-            case For(sym):
-                defined.add(sym)
-                _add_label(labels, node.origin)
             case BindIndex(sym):
                 defined.add(sym)
             case Local(buf):
@@ -220,7 +225,7 @@ def _build_nest(body: Body) -> Nest:
             case Poll():
                 is_cancellable = True
             case _:
-                pass
+                syms.update(dict.fromkeys(mentioned_symbols(node)))
     return Nest(
         body,
         tuple([buf for buf in bufs if buf not in defined]),
