@@ -41,11 +41,11 @@ def shared_cost(expr: Expr) -> Cost:
     nodes: list[Expr] = []
 
     def number(node: Expr) -> int:
-        key = _without_operands(node), *map(number, _operands(node))
-        if key not in numbers:
-            numbers[key] = len(numbers)
+        key = _without_operands(node), *[number(operand) for operand in _operands(node)]
+        position = numbers.setdefault(key, len(numbers))
+        if position == len(nodes):
             nodes.append(node)
-        return numbers[key]
+        return position
 
     number(expr)
     return _total(nodes)
@@ -56,8 +56,8 @@ def _total(nodes: Iterable[Expr]) -> Cost:
     for node in nodes:
         count += 1
         match node:
-            case Apply(op):  # the addition of a dot product of pairs stands for all of it
-                ops += machine.OP_COSTS.get(op.name, 1)
+            case Apply():  # the addition of a dot product of pairs stands for all of it
+                ops += machine.OP_COSTS.get(node.op.name, 1)
             case Cast(value, precision):
                 for kind in (precision, value.precision):
                     ops += 1 if kind.is_float and kind.nbytes < 4 else 0  # emulated on many targets
@@ -70,26 +70,26 @@ def _total(nodes: Iterable[Expr]) -> Cost:
 
 def _operands(node: Expr) -> tuple[Expr, ...]:
     match node:
-        case Apply(op) if op is ADD and (factors := factors_of_dot(node)) is not None:
-            return factors
-        case Apply(_, args):
-            return args
-        case Cast(value):
-            return (value,)
-        case When(_, on_true, on_false):
-            return on_true, on_false
+        case Apply():
+            return (factors_of_dot(node) or node.args) if node.op is ADD else node.args
+        case Cast():
+            return (node.value,)
+        case When():
+            return node.on_true, node.on_false
         case _:
             return ()
 
 
 def _without_operands(node: Expr) -> object:
-    """What distinguishes nodes with equal operands."""
+    """What distinguishes nodes with equal operands; its fields have faster hashes than the node."""
     match node:
-        case Apply(op):
-            return op
-        case Cast(_, precision):
-            return precision
-        case When(cond):
-            return cond
+        case Load():
+            return node.ref.buf, *[(index.terms, index.const) for index in node.ref.indices]
+        case Apply():
+            return node.op.name
+        case Cast():
+            return node.precision
+        case When():
+            return node.cond
         case _:
             return node

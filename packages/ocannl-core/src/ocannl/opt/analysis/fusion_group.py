@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
@@ -64,7 +65,7 @@ class Reduction:
         return tuple([loop.sym for loop in self.loops])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: `reads` is cached in the dictionary
 class FusionGroup:
     """Parallel `loops`, guarded by `cond`, around reductions and the `epilogue` that consumes their results."""
 
@@ -90,7 +91,7 @@ class FusionGroup:
         for stmt in self.epilogue:
             yield stmt.value
 
-    @property
+    @cached_property
     def reads(self) -> list[Ref]:
         """The cells that the group may read, except accumulators, with repetitions."""
         accs = {reduction.acc for reduction in self.reductions}

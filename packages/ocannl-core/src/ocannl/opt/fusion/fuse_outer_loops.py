@@ -165,6 +165,9 @@ class _OuterLoopFusion:
             return None
         if len(second.members) > 1 and len(shared) < len(second.loops):
             return None
+        arrays, members = first.arrays | second.arrays, (*first.members, *second.members)
+        if len(members) > machine.MAX_FUSED_GROUPS or len(arrays) > machine.MAX_FUSED_STREAMS:
+            return None
         values = {second_sym: Affine.of(first_sym) for second_sym, first_sym in shared.items()}
         first_groups = inner_groups(first, set(shared.values()))
         second_groups = [group.substituted(values) for group in inner_groups(second, set(shared))]
@@ -172,9 +175,6 @@ class _OuterLoopFusion:
             tuple([first_loops[sym] for sym in first_loops if sym in shared.values()]), (*first_groups, *second_groups)
         )
         if not all(fused_nest.is_parallel_over(loop.sym) for loop in fused_nest.loops if loop.parallel_chunk):
-            return None
-        arrays = {ref.buf for ref in (*fused_nest.reads, *fused_nest.writes)}
-        if len(fused_nest.members) > machine.MAX_FUSED_GROUPS or len(arrays) > machine.MAX_FUSED_STREAMS:
             return None
         reread = {
             ref.buf for group in fused_nest.members for ref in group.reads if set(shared.values()).isdisjoint(ref.syms)
@@ -284,7 +284,7 @@ class _OuterLoopFusion:
 
 def _traffic_cycles(row: FusedNest) -> float:
     """Cycles to transfer each array once between memory and core."""
-    return sum(buf.nbytes for buf in {ref.buf for ref in (*row.reads, *row.writes)}) / machine.MEMORY_BYTES_PER_CYCLE
+    return sum(buf.nbytes for buf in row.arrays) / machine.MEMORY_BYTES_PER_CYCLE
 
 
 def _is_vector_per_iteration(ref: Ref, shared: Collection[Sym]) -> bool:

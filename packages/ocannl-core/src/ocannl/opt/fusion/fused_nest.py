@@ -15,7 +15,7 @@ from itertools import chain, product
 
 from ocannl.ir.accesses import Access, alias_class, has_no_loop_carried_dependence
 from ocannl.ir.affine import Sym
-from ocannl.ir.loops import For, Ref
+from ocannl.ir.loops import Buf, For, Ref
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.fusion.row_reductions import RowReduction
 
@@ -36,6 +36,10 @@ class FusedNest:
     def writes(self) -> Iterator[Ref]:
         return (ref for group in self.members for ref in group.writes)
 
+    @property
+    def arrays(self) -> set[Buf]:
+        return {ref.buf for ref in chain(self.reads, self.writes)}
+
     def is_parallel_over(self, sym: Sym) -> bool:
         """Whether the loop over the symbol carries no dependence; updates of one cell by two iterations conflict."""
         accesses = [*(Access(ref, True) for ref in self.writes), *(Access(ref, False) for ref in self.reads)]
@@ -54,10 +58,11 @@ def equal_loops(first: FusedNest, second: FusedNest) -> dict[Sym, Sym]:
     first_written = (first.writes, (*second.reads, *second.writes))
     second_written = (first.reads, tuple(second.writes))
     for first_refs, second_refs in (first_written, second_written):
+        by_storage: dict[object, list[Ref]] = {}
+        for right in second_refs:
+            by_storage.setdefault(alias_class(right.buf), []).append(right)
         for left in first_refs:
-            for right in second_refs:
-                if alias_class(left.buf) != alias_class(right.buf):
-                    continue
+            for right in by_storage.get(alias_class(left.buf), ()):
                 if left.buf is not right.buf:
                     return {}
                 index_syms = [(a.only_sym, b.only_sym) for a, b in zip(left.indices, right.indices, strict=True)]
@@ -71,4 +76,6 @@ def equal_loops(first: FusedNest, second: FusedNest) -> dict[Sym, Sym]:
 def inner_groups(nest: FusedNest, shared: set[Sym]) -> tuple[FusionGroup, ...]:
     """The groups of the nest inside the shared loops, with the unshared outer loops around each of them."""
     unshared = tuple([loop for loop in nest.loops if loop.sym not in shared])
+    if not unshared:
+        return nest.members
     return tuple([replace(group, loops=(*unshared, *group.loops)) for group in nest.members])

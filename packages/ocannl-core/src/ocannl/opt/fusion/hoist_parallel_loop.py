@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
-from itertools import chain
+from heapq import heappop, heappush
+from itertools import count
 from math import prod
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import group_of
 from ocannl.opt.analysis.loop_distribution import AccessSummary, partition_for_shared_loop, strides_without_axis
-from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop
+from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop, same_objects
 from ocannl.opt.analysis.substitution import with_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
 from ocannl.opt.schedule.plan.cost_model import Strides, best_tile
@@ -59,101 +60,99 @@ def hoist_parallel_loop(
     min_trip_count = machine.MIN_HOISTED_TRIPS if min_trip_count is None else min_trip_count
     min_bytes = machine.MIN_HOISTED_BYTES if min_bytes is None else min_bytes
     max_slowdown = machine.MAX_HOISTING_SLOWDOWN if max_slowdown is None else max_slowdown
-    analysis = _Analysis(capabilities, Namer(bound_names(proc)))
-    hoisted: Proc | None = proc
-    while hoisted is not None:
-        proc, hoisted = hoisted, _hoist_shared_loop(hoisted, analysis, min_trip_count, min_bytes, max_slowdown)
-    return proc
+    analysis = _Analysis(proc, capabilities)
+    candidates = _CandidateLoops(analysis, min_trip_count)
+    body, relaid = list(proc.body), dict[Buf, Buf]()
+    while (loop_symbols := candidates.pop()) is not None:
+        hoisted = _profitable_nests(loop_symbols, analysis, min_bytes, max_slowdown)
+        if hoisted is None:
+            continue
+        contracted = analysis.contracted_strides(hoisted)
+        contiguous = {buf: _contiguous_per_iteration(buf, strides) for buf, strides in contracted.items()}
+        for position, sym in hoisted.items():
+            (body[position],) = with_buffers((_interchanged(body[position], sym),), contiguous)
+        relaid |= contiguous  # only the hoisted nests access these arrays
+        candidates.remove_nests(hoisted)
+    if same_objects(body, proc.body):
+        return proc
+    return replace(proc, bufs=tuple([relaid.get(buf, buf) for buf in proc.bufs]), body=tuple(body))
 
 
-def _hoist_shared_loop(
-    proc: Proc, analysis: _Analysis, min_trip_count: int, min_bytes: int, max_slowdown: float
-) -> Proc | None:
-    """Hoists the parallel loop that most of the other nests can share; None if there is no profitable one."""
-    nests = [analysis.nest(stmt) for stmt in proc.body]
-    summaries = [nest.summary for nest in nests]
-    for loop_symbols in _candidates(nests, analysis, min_trip_count):
-        if not _improves_locality(summaries, loop_symbols, min_bytes) or not _keeps_a_loop(nests, loop_symbols):
-            continue
-        contracted = _contracted_strides(summaries, loop_symbols)
-        candidate = _loop_span(nests, loop_symbols), frozenset(contracted.items())
-        if candidate in analysis.unprofitable:
-            continue
-        cycles = _nest_cycles(nests, loop_symbols, contracted, analysis)
-        while (remaining := _drop_slowed_nests(analysis, nests, loop_symbols, cycles, max_slowdown)) != loop_symbols:
-            loop_symbols = remaining  # nests that are left out read temporaries of the others in whole
-            contracted = _contracted_strides(summaries, loop_symbols)
-            cycles = _nest_cycles(nests, loop_symbols, contracted, analysis)
-        if _is_profitable(loop_symbols, cycles, max_slowdown):
-            relaid = {buf: _contiguous_per_iteration(buf, strides) for buf, strides in contracted.items()}
-            body = [
-                with_buffers((_interchanged(nest.stmt, sym),), relaid) if sym else (nest.stmt,)
-                for nest, sym in zip(nests, loop_symbols, strict=True)
-            ]  # only sharing nests access relaid arrays
-            bufs = [relaid.get(buf, buf) for buf in proc.bufs]
-            return replace(proc, bufs=tuple(bufs), body=tuple(chain.from_iterable(body)))
-        analysis.unprofitable.add(candidate)
-    return None
+LoopSymbols = dict[int, Sym]
+"""The symbol of a loop in each nest that shares it, by the position of the nest, in ascending order."""
+
+
+def _profitable_nests(
+    loop_symbols: LoopSymbols, analysis: _Analysis, min_bytes: int, max_slowdown: float
+) -> LoopSymbols | None:
+    """The nests whose loop is hoisted, without those that are slowed down; None if the interchange is unprofitable."""
+    if not _improves_locality(analysis, loop_symbols, min_bytes) or not _keeps_a_loop(analysis, loop_symbols):
+        return None
+    cycles = _nest_cycles(analysis, loop_symbols)
+    while (remaining := _drop_slowed_nests(analysis, loop_symbols, cycles, max_slowdown)) != loop_symbols:
+        loop_symbols = remaining  # nests that are left out read temporaries of the others in whole
+        cycles = _nest_cycles(analysis, loop_symbols)
+    return loop_symbols if _is_profitable(cycles.values(), max_slowdown) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Nest:
     stmt: Stmt
-    loops: tuple[For, ...]  # perfectly nested; none in nests whose loop is hoisted
+    loops: tuple[For, ...]  # perfectly nested
     summary: AccessSummary
     indexing_symbols: tuple[tuple[tuple[Buf, int], Sym], ...]  # an array, its axis, and the loop symbol that indexes it
     is_nested: bool  # whether there is more than one loop
 
 
-class _LoopSpan(NamedTuple):
-    """The nests from the first to the last one that contain a loop, with its symbol in each of them: other nests do not
-    interfere."""
-
-    start: int
-    nests: tuple[_Nest, ...]
-    symbols: tuple[Sym | None, ...]
-
-
-def _loop_span(nests: Sequence[_Nest], loop_symbols: Sequence[Sym | None]) -> _LoopSpan:
-    positions = [position for position, sym in enumerate(loop_symbols) if sym is not None]
-    start, end = (positions[0], positions[-1] + 1) if positions else (0, 0)
-    return _LoopSpan(start, tuple(nests[start:end]), tuple(loop_symbols[start:end]))
-
-
 class _Analysis:
-    """Results about nests, which remain valid until a nest is replaced: most nests outlast many interchanges."""
+    """The nests before any interchange, and results about them. These remain valid for nests whose loop has not been
+    hoisted: interchange changes neither the dependences of a nest nor the layout of arrays that other nests access."""
 
-    def __init__(self, capabilities: Capabilities, names: Namer) -> None:
-        self._capabilities, self._names = capabilities, names
-        self.unprofitable: set[object] = set()  # loops and the arrays that they would contract
-        self._nests: dict[int, _Nest] = {}  # by the identity of the statement, which the nest keeps alive
-        self._sharing: dict[_LoopSpan, tuple[int, ...]] = {}
-        self._estimates: dict[_Nest, _Estimate | None] = {}
-        self._iteration_estimates: dict[object, _Estimate | None] = {}  # by nest, symbol and orders
+    def __init__(self, proc: Proc, capabilities: Capabilities) -> None:
+        self._capabilities, self._names = capabilities, Namer(bound_names(proc))
+        self.nests = [_nest(stmt) for stmt in proc.body]
+        self._summaries = [nest.summary for nest in self.nests]
+        self._accessors: dict[object, set[int]] = {}  # positions of the nests that access a storage
+        for position, summary in enumerate(self._summaries):
+            for key in summary.axes:
+                self._accessors.setdefault(key, set()).add(position)
+        self._estimates: dict[int, _Estimate | None] = {}  # by position
+        self._iteration_estimates: dict[object, _Estimate | None] = {}  # by symbol and orders
 
-    def nest(self, stmt: Stmt) -> _Nest:
-        if id(stmt) not in self._nests:
-            self._nests[id(stmt)] = _nest(stmt)
-        return self._nests[id(stmt)]
+    def sharing_nests(self, loop_symbols: LoopSymbols) -> LoopSymbols:
+        """The nests that can share the loop. Nests before the first and after the last of them do not interfere."""
+        span = range(min(loop_symbols), max(loop_symbols) + 1)
+        summaries, syms = self._summaries[span.start : span.stop], [loop_symbols.get(position) for position in span]
+        inside = partition_for_shared_loop(summaries, syms).inside
+        return {span[n]: loop_symbols[span[n]] for n in inside}
 
-    def sharing_nests(self, nests: Sequence[_Nest], loop_symbols: Sequence[Sym | None]) -> set[int]:
-        """Positions of the nests that can share the loop."""
-        span = _loop_span(nests, loop_symbols)
-        if span not in self._sharing:
-            summaries = [nest.summary for nest in span.nests]
-            self._sharing[span] = partition_for_shared_loop(summaries, span.symbols).inside
-        return {span.start + position for position in self._sharing[span]}
+    def shared_accesses(self, loop_symbols: LoopSymbols) -> AccessSummary:
+        """Accesses of all nests that share the loop."""
+        shared = AccessSummary()
+        for position, sym in loop_symbols.items():
+            shared.add(self._summaries[position].with_shared_symbol(sym))
+        return shared
 
-    def cycles(self, nest: _Nest) -> _Estimate | None:
+    def contracted_strides(self, loop_symbols: LoopSymbols) -> dict[Buf, Strides]:
+        """Strides within one iteration of temporaries that only sharing nests access; the loop's axis has stride
+        zero."""
+        return {
+            buf: strides_without_axis(buf, min(axes))
+            for key, (buf, axes) in self.shared_accesses(loop_symbols).axes.items()
+            if axes and buf.space is MemorySpace.ARENA and self._accessors[key] <= loop_symbols.keys()
+        }
+
+    def cycles(self, position: int) -> _Estimate | None:
         """The estimated cycles of a nest; None if it is not a fusion group."""
-        if nest not in self._estimates:
-            self._estimates[nest] = _cycles(nest.stmt, self._names, self._capabilities, {})
-        return self._estimates[nest]
+        if position not in self._estimates:
+            self._estimates[position] = _cycles(self.nests[position].stmt, self._names, self._capabilities, {})
+        return self._estimates[position]
 
-    def iteration_cycles(self, nest: _Nest, sym: Sym, orders: Mapping[Buf, Strides]) -> _Estimate | None:
+    def iteration_cycles(self, position: int, sym: Sym, orders: Mapping[Buf, Strides]) -> _Estimate | None:
         """The estimated cycles of one iteration of a hoisted loop, with arrays in the given orders."""
+        nest = self.nests[position]
         bufs = {access.ref.buf for access in nest.summary.accesses}
-        key = nest, sym, frozenset((buf, orders[buf]) for buf in bufs if buf in orders)
+        key = sym, frozenset((buf, orders[buf]) for buf in bufs if buf in orders)
         if key not in self._iteration_estimates:
             body = as_statement(_interchanged(nest.stmt, sym).body)
             self._iteration_estimates[key] = _cycles(body, self._names, self._capabilities, orders)
@@ -181,96 +180,89 @@ def _perfect_loops(stmt: Stmt) -> tuple[For, ...]:
     return tuple(loops)
 
 
-def _candidates(nests: Sequence[_Nest], analysis: _Analysis, min_trip_count: int) -> Iterator[list[Sym | None]]:
-    """Yields the symbols of the nests that can share a loop, for each loop that several can, most nests first. Which
-    nests can share a loop is found out when no other loop could be shared by more."""
-    nest_of_symbol = {loop.sym: position for position, nest in enumerate(nests) for loop in nest.loops}
-    classes = [_loop_symbols(syms, nest_of_symbol, len(nests)) for syms in _symbol_classes(nests, min_trip_count)]
-    heap = [(loop_symbols.count(None), number, False) for number, loop_symbols in enumerate(classes)]
-    heapify(heap)
-    while heap and heap[0][0] < len(nests) - 1:
-        _, number, is_shared = heappop(heap)
-        if is_shared:
-            yield classes[number]
-            continue
-        sharing = analysis.sharing_nests(nests, classes[number])
-        classes[number] = [sym if position in sharing else None for position, sym in enumerate(classes[number])]
-        heappush(heap, (len(nests) - len(sharing), number, True))
+class _CandidateLoops:
+    """Loops that several nests can share, most nests first. Loops of different nests are candidates together if their
+    symbols index the same array axes (union-find) and have equal ranges. Which nests can share a loop is found out when
+    no other loop could be shared by more."""
 
+    def __init__(self, analysis: _Analysis, min_trip_count: int) -> None:
+        self._analysis, self._min_trip_count = analysis, min_trip_count
+        loops = [(position, loop.sym) for position, nest in enumerate(analysis.nests) for loop in nest.loops]
+        self._positions = {sym: position for position, sym in loops}  # of the nests
+        self._order = {sym: number for number, (_, sym) in enumerate(loops)}
+        self._classes: dict[int, list[tuple[object, Sym]]] = {}  # axes and symbols that index them, by number
+        self._class_of: dict[Sym, int] = {}
+        self._class_numbers = count()
+        self._loop_symbols: dict[int, LoopSymbols] = {}  # of each class
+        self._heap: list[tuple[int, int, bool, int]] = []
+        self._add_classes([pair for nest in analysis.nests for pair in nest.indexing_symbols])
 
-def _loop_symbols(syms: Iterable[Sym], nest_of_symbol: Mapping[Sym, int], nests: int) -> list[Sym | None]:
-    """The symbol of each nest that is among the given ones, or None if there is not exactly one."""
-    loop_symbols: list[Sym | None] = [None] * nests
-    seen: set[int] = set()
-    for sym in syms:
-        position = nest_of_symbol[sym]
-        loop_symbols[position] = None if position in seen else sym
-        seen.add(position)
-    return loop_symbols
+    def pop(self) -> LoopSymbols | None:
+        """Removes and returns the loop that most nests can share; None if no loop can be shared."""
+        while self._heap:
+            negative_count, order, is_shared, number = heappop(self._heap)
+            if number not in self._classes or negative_count > -2:
+                continue
+            if is_shared:
+                return self._loop_symbols[number]
+            sharing = self._analysis.sharing_nests(self._loop_symbols[number])
+            self._loop_symbols[number] = sharing
+            heappush(self._heap, (-len(sharing), order, True, number))
+        return None
 
+    def remove_nests(self, positions: Collection[int]) -> None:
+        """Removes the loops of these nests: symbols that only these nests connect are no longer equivalent."""
+        syms = [loop.sym for position in positions for loop in self._analysis.nests[position].loops]
+        numbers = dict.fromkeys(self._class_of[sym] for sym in syms if sym in self._class_of)
+        pairs = [pair for number in numbers for pair in self._classes.pop(number)]
+        self._add_classes([(axis, sym) for axis, sym in pairs if self._positions[sym] not in positions])
 
-def _symbol_classes(nests: Sequence[_Nest], min_trip_count: int) -> list[set[Sym]]:
-    """Equivalence classes of loop symbols that index the same array axes (union-find), if their ranges are equal."""
-    sets = DisjointSets()
-    for nest in nests:
-        for axis, sym in nest.indexing_symbols:
+    def _add_classes(self, pairs: Sequence[tuple[object, Sym]]) -> None:
+        """Adds the equivalence classes of symbols that index the same axes."""
+        sets = DisjointSets()
+        for axis, sym in pairs:
             sets.union(axis, sym)
-    classes: dict[object, set[Sym]] = {}
-    for sym in (loop.sym for nest in nests for loop in nest.loops):
-        if sym.extent >= min_trip_count and sym in sets:
-            classes.setdefault(sets.find(sym), set()).add(sym)
-    return [syms for syms in classes.values() if len({(sym.lo, sym.hi) for sym in syms}) == 1]
+        classes: dict[object, list[tuple[object, Sym]]] = {}
+        for axis, sym in pairs:
+            classes.setdefault(sets.find(sym), []).append((axis, sym))
+        for members, number in zip(classes.values(), self._class_numbers, strict=False):
+            self._classes[number] = members
+            self._class_of |= {sym: number for _, sym in members}
+            self._add_loop(number, {sym for _, sym in members if sym.extent >= self._min_trip_count})
+
+    def _add_loop(self, number: int, candidates: Collection[Sym]) -> None:
+        if len({(sym.lo, sym.hi) for sym in candidates}) != 1:
+            return
+        syms = sorted(candidates, key=self._order.__getitem__)
+        nests = Counter(self._positions[sym] for sym in syms)
+        loop_symbols = {position: sym for sym in syms if nests[position := self._positions[sym]] == 1}
+        self._loop_symbols[number] = loop_symbols
+        heappush(self._heap, (-len(loop_symbols), self._order[syms[0]], False, number))
 
 
-def _shared_accesses(summaries: Sequence[AccessSummary], loop_symbols: Sequence[Sym | None]) -> AccessSummary:
-    """Accesses of all nests that share the loop."""
-    shared = AccessSummary()
-    for nest, sym in zip(summaries, loop_symbols, strict=True):
-        if sym:
-            shared.add(nest.with_shared_symbol(sym))
-    return shared
-
-
-def _improves_locality(summaries: Sequence[AccessSummary], loop_symbols: Sequence[Sym | None], min_bytes: int) -> bool:
+def _improves_locality(analysis: _Analysis, loop_symbols: LoopSymbols, min_bytes: int) -> bool:
     """Whether the nests access more than the minimum in total, and an iteration of each fits in the cache."""
-    for nest, sym in zip(summaries, loop_symbols, strict=True):
-        axes_of = nest.with_shared_symbol(sym).axes.values() if sym else ()
+    for position, sym in loop_symbols.items():
+        axes_of = analysis.nests[position].summary.with_shared_symbol(sym).axes.values()
         if sum(_bytes_per_iteration(buf, axes) for buf, axes in axes_of) > machine.MAX_HOISTED_ITERATION_BYTES:
             return False
-    return sum(buf.nbytes for buf, _ in _shared_accesses(summaries, loop_symbols).axes.values()) > min_bytes
+    return sum(buf.nbytes for buf, _ in analysis.shared_accesses(loop_symbols).axes.values()) > min_bytes
 
 
-def _keeps_a_loop(nests: Sequence[_Nest], loop_symbols: Sequence[Sym | None]) -> bool:
+def _keeps_a_loop(analysis: _Analysis, loop_symbols: LoopSymbols) -> bool:
     """Whether an iteration of any nest contains a loop: without one, there would be nothing to vectorize."""
-    return any(nest.is_nested for nest, sym in zip(nests, loop_symbols, strict=True) if sym)
+    return any(analysis.nests[position].is_nested for position in loop_symbols)
 
 
-def _nest_cycles(
-    nests: Sequence[_Nest],
-    loop_symbols: Sequence[Sym | None],
-    contracted: Mapping[Buf, Strides],
-    analysis: _Analysis,
-) -> dict[int, tuple[float, float]]:
+def _nest_cycles(analysis: _Analysis, loop_symbols: LoopSymbols) -> dict[int, tuple[float, float]]:
     """Estimated cycles of each nest before and after the interchange."""
+    contracted = analysis.contracted_strides(loop_symbols)
     cycles: dict[int, tuple[float, float]] = {}
-    for position, (nest, sym) in enumerate(zip(nests, loop_symbols, strict=True)):
-        if sym:
-            unhoisted, iteration = analysis.cycles(nest), analysis.iteration_cycles(nest, sym, contracted)
-            if unhoisted is not None and iteration is not None and (unhoisted.in_vectors or iteration.in_vectors):
-                cycles[position] = unhoisted.cycles, iteration.cycles * sym.extent
+    for position, sym in loop_symbols.items():
+        unhoisted, iteration = analysis.cycles(position), analysis.iteration_cycles(position, sym, contracted)
+        if unhoisted is not None and iteration is not None and (unhoisted.in_vectors or iteration.in_vectors):
+            cycles[position] = unhoisted.cycles, iteration.cycles * sym.extent
     return cycles
-
-
-def _contracted_strides(summaries: Sequence[AccessSummary], loop_symbols: Sequence[Sym | None]) -> dict[Buf, Strides]:
-    """Strides within one iteration of temporaries that only sharing nests access; the loop's axis has stride zero."""
-    used_elsewhere = {
-        key for nest, sym in zip(summaries, loop_symbols, strict=True) if sym is None for key in nest.axes
-    }
-    shared = _shared_accesses(summaries, loop_symbols)
-    return {
-        buf: strides_without_axis(buf, min(axes)) for key, (buf, axes) in shared.axes.items()
-        if axes and buf.space is MemorySpace.ARENA and key not in used_elsewhere
-    }  # fmt: skip
 
 
 def _contiguous_per_iteration(buf: Buf, contracted: Strides) -> Buf:
@@ -280,30 +272,21 @@ def _contiguous_per_iteration(buf: Buf, contracted: Strides) -> Buf:
 
 
 def _drop_slowed_nests(
-    analysis: _Analysis,
-    nests: Sequence[_Nest],
-    loop_symbols: list[Sym | None],
-    cycles: Mapping[int, tuple[float, float]],
-    max_slowdown: float,
-) -> list[Sym | None]:
+    analysis: _Analysis, loop_symbols: LoopSymbols, cycles: Mapping[int, tuple[float, float]], max_slowdown: float
+) -> LoopSymbols:
     """Leaves out nests that the interchange slows down by more than `max_slowdown`, such as transposing copies, if
     they can execute before or after the loop."""
     for position, (unhoisted, hoisted) in cycles.items():
         if hoisted > max_slowdown * unhoisted:
-            remaining = [None if candidate == position else sym for candidate, sym in enumerate(loop_symbols)]
-            if len(analysis.sharing_nests(nests, remaining)) == sum(sym is not None for sym in remaining) > 1:
+            remaining = {candidate: sym for candidate, sym in loop_symbols.items() if candidate != position}
+            if len(remaining) > 1 and len(analysis.sharing_nests(remaining)) == len(remaining):
                 loop_symbols = remaining
     return loop_symbols
 
 
-def _is_profitable(
-    loop_symbols: Sequence[Sym | None], cycles: Mapping[int, tuple[float, float]], max_slowdown: float
-) -> bool:
+def _is_profitable(cycles: Collection[tuple[float, float]], max_slowdown: float) -> bool:
     """Whether the estimated slowdown of the sharing nests is at most `max_slowdown`."""
-    hoisted_cycles = [nest_cycles for position, nest_cycles in cycles.items() if loop_symbols[position]]
-    return sum(hoisted for _, hoisted in hoisted_cycles) <= max_slowdown * sum(
-        unhoisted for unhoisted, _ in hoisted_cycles
-    )
+    return sum(hoisted for _, hoisted in cycles) <= max_slowdown * sum(unhoisted for unhoisted, _ in cycles)
 
 
 def _bytes_per_iteration(buf: Buf, axes: Collection[int]) -> int:

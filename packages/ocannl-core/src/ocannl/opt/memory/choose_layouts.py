@@ -38,7 +38,7 @@ from ocannl.opt.analysis.nests import (
     unit_covering_loops,
     wrap_in_loops,
 )
-from ocannl.opt.analysis.substitution import replace_buffers
+from ocannl.opt.analysis.substitution import replace_buffers, with_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
 from ocannl.opt.analysis.weights import weight_arrays
 from ocannl.opt.idioms.form_pair_dots import group_of_pairs
@@ -266,8 +266,7 @@ class _LayoutSearch:
                 replacements[buf] = copies[buf, strides]
             copies = {key: copy for key, copy in copies.items() if position not in self.writers.get(key[0], ())}
             copies |= {(buf, strides): replacements[buf] for buf, strides in local_copies if buf in filled[position]}
-            part = replace_buffers(replace(proc, body=(stmt,)), replacements)
-            body += (*part.body, *after)
+            body += (*with_buffers((stmt,), replacements), *after)
         if not new and not new_bufs:
             return proc
         return replace_buffers(replace(proc, body=tuple(body), bufs=(*proc.bufs, *new_bufs)), new)

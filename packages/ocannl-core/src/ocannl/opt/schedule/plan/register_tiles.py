@@ -216,24 +216,26 @@ def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProb
     inner = [
         cond for reduction in group.reductions for cond in (reduction.cond, *bounds_guards(reduction.update.value))
     ]
-    outer = [group.cond, *(cond for value in group.values for cond in bounds_guards(value) if cond not in inner)]
+    epilogue_values = [stmt.value for stmt in group.epilogue]
+    outer_values = [*(reduction.init for reduction in group.reductions), *epilogue_values]
+    outer = [group.cond, *(cond for value in outer_values for cond in bounds_guards(value) if cond not in inner)]
     fixed = {s for cond in outer for s in cond.syms} | {s for cond in inner for fact in cond.eq0 for s in fact.syms}
     guarded = {s for cond in inner for s in cond.syms}  # guards of terms may differ between rows, but not between lanes
     if any(reduction.update.op not in REASSOCIABLE for reduction in group.reductions):
         fixed |= set(syms[len(group.syms) :])  # lanes and partial results would reorder the terms
     width = max([4, *(ref.buf.precision.nbytes for ref in group.writes)])
+    for ref in group.reads:
+        if ref.buf.precision.nbytes > width and any(s in syms for s in ref.syms):
+            width = ref.buf.precision.nbytes
     # in maps, which have no accumulators, a wide value may be in several registers: their operations interleave
-    wide = Load | Cast if group.reductions else Load
-    for value in group.values:
-        for node in walk(value):
-            if isinstance(node, wide) and _varies_between_lanes(node, syms):
-                width = max(width, node.precision.nbytes)
+    for node in (node for value in group.values for node in walk(value)) if group.reductions else ():
+        if isinstance(node, Cast) and node.precision.nbytes > width and _varies_between_lanes(node, syms):
+            width = node.precision.nbytes
     reduction_reads = _reduction_reads(group)
-    epilogue_reads = (
-        [ref for ref in dict.fromkeys(group.reads) if ref not in reduction_reads] if group.reductions else []
-    )
-    terms = [reduction.update.value for reduction in group.reductions] or [stmt.value for stmt in group.epilogue]
-    final_values = [stmt.value for stmt in group.epilogue] if group.reductions else []
+    in_terms = set(reduction_reads)
+    epilogue_reads = [ref for ref in dict.fromkeys(group.reads) if ref not in in_terms] if group.reductions else []
+    terms = [reduction.update.value for reduction in group.reductions] or epilogue_values
+    final_values = epilogue_values if group.reductions else []
     shape = NestShape(
         parallel_extents=tuple([s.extent for s in group.syms]),
         reduction_extents=tuple([s.extent for s in syms[len(group.syms) :]]),
