@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ocannl.ir.affine import Affine, Sym, SymKind
-from ocannl.ir.kept_analyses import kept_with_loop
+from ocannl.ir.kept_analyses import kept_with_argument
 from ocannl.ir.loops import AccessMode, Body, Buf, Expr, For, Load, Local, MemorySpace, ReadClock, Ref, Store, Update
 from ocannl.ir.ops import Op
 from ocannl.ir.walk import CHILDREN, Node, walk
@@ -34,7 +34,7 @@ def memory_accesses(body: Body) -> Sequence[Access]:
             return _accesses(body)
 
 
-@kept_with_loop
+@kept_with_argument
 def _accesses_of_loop(loop: For) -> tuple[Access, ...]:
     return _accesses(loop.body)
 
@@ -118,6 +118,8 @@ def _separates_iterations(sym: Sym, outer: Sequence[Sym], a: Ref, b: Ref) -> boo
         return False
     pairs = list(zip(a.indices, b.indices, strict=True))
     equal = [index for index, counterpart in pairs if index == counterpart]
+    if sym.kind is SymKind.LOOP and any(index.only_sym is sym for index in equal):  # the common case
+        return True
     return sym in determined_symbols(equal, outer) or any(_strides_apart(sym, outer, *pair) for pair in pairs)
 
 

@@ -29,10 +29,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
-from typing import Any
 
 from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.assign import NOWHERE, Origin
+from ocannl.ir.kept_analyses import Analyzed
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import Placement, TNode
@@ -187,16 +187,8 @@ class Mode(Enum):
     SEQUENTIAL = "sequential"
 
 
-class _Analyzed:
-    """Has a slot for results of analyses, which belong to no comparison and no copy (see `kept_analyses`)."""
-
-    __slots__ = ("analyses",)
-
-    analyses: dict[object, Any]
-
-
 @dataclass(frozen=True, slots=True)
-class For(_Analyzed):
+class For(Analyzed):
     sym: Sym
     lo: Bound
     hi: Bound

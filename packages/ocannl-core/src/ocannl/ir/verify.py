@@ -176,6 +176,8 @@ class _Check:
                 self.bounds(sym, lo, hi)
                 if stmt.parallel_chunk:
                     self.parallel(stmt)
+                if sym.kind is SymKind.ITERATION:
+                    self.iteration()
                 if stmt.mode in (Mode.UNROLLED, Mode.VECTORIZED):
                     self.expanded(stmt)
                 with self.region.loop(sym, lo, hi):
@@ -224,11 +226,15 @@ class _Check:
         is_outermost = all(region_body(stmt) is not None for stmt in self.path[:-1])
         if not is_outermost or loop.step != 1 or loop.lo.constant is None or loop.hi.constant is None:
             raise self.fail("parallel loop must be outermost in its region, with step 1 and constant bounds")
-        if any(isinstance(node, For) and node.sym.kind is SymKind.ITERATION for node in walk(loop)):
-            raise self.fail(f"parallel loop `{loop.sym.name}` contains symbols that are constant within nests")
         accesses = memory_accesses((loop,))
         if loop.parallel_chunk < 1 or not has_no_loop_carried_dependence(accesses, loop.sym, (), sums=False):
             raise self.fail(f"parallel loop `{loop.sym.name}` has a loop-carried dependence")
+
+    def iteration(self) -> None:
+        """Checks that no parallel loop contains the current loop, whose symbol is constant within nests."""
+        for loop in self.path:
+            if isinstance(loop, For) and loop.parallel_chunk:
+                raise self.fail(f"parallel loop `{loop.sym.name}` contains symbols that are constant within nests")
 
     def nontemporal_store(self, ref: Ref) -> None:
         """Checks that a non-temporal store writes an aligned vector."""

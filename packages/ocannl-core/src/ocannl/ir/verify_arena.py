@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ocannl.base.errors import VerifyError
-from ocannl.ir.loops import Body, Buf, For, Load, Local, MemorySpace, Proc, Stmt, Store, Update, region_body
+from ocannl.ir.accesses import memory_accesses
+from ocannl.ir.loops import Body, Buf, For, Local, MemorySpace, Proc, Stmt, region_body
 from ocannl.ir.printer import format_stmt
-from ocannl.ir.walk import walk
 
 
 def check_arena(proc: Proc, alignment_bytes: int) -> None:
@@ -45,6 +45,8 @@ def _check_overlap(bufs: set[Buf], body: Body, where: str, fail: Callable[[str],
 
     A buffer is live from the first to the last statement that accesses it.
     """
+    if len(bufs) < 2:
+        return
     first: dict[Buf, int] = {}
     last: dict[Buf, int] = {}
     for n, stmt in enumerate(body):
@@ -65,6 +67,4 @@ def _check_overlap(bufs: set[Buf], body: Body, where: str, fail: Callable[[str],
 
 
 def _accessed(stmt: Stmt) -> Iterator[Buf]:
-    for node in walk(stmt):
-        match node:
-            case Load(ref) | Store(ref, _) | Update(ref, _, _): yield ref.buf
+    return (access.ref.buf for access in memory_accesses((stmt,)))

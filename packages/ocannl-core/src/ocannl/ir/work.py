@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from itertools import product
 
+from ocannl.ir.kept_analyses import kept_with_argument
 from ocannl.ir.loops import Apply, BindIndex, Body, Expr, For, If, Local, MemorySpace, Stmt, Store, Update
 from ocannl.ir.ops import Domain
 from ocannl.ir.walk import walk
@@ -21,7 +24,7 @@ def stmt_work(stmt: Stmt, store_cost: int = 1) -> int:
     expensive side. `store_cost` is the cost of storing an element."""
     match stmt:
         case For():
-            return max_trip_count(stmt) * work(stmt.body, store_cost)
+            return _loop_work(store_cost)(stmt)
         case BindIndex(_, value, body):
             return 1 + _evaluation(value) + work(body, store_cost)
         case If(_, true_body, false_body):
@@ -32,6 +35,15 @@ def stmt_work(stmt: Stmt, store_cost: int = 1) -> int:
             return 0 if fill is None else buf.size
         case _:
             return 1
+
+
+@cache
+def _loop_work(store_cost: int) -> Callable[[For], int]:
+    @kept_with_argument
+    def loop_work(loop: For) -> int:
+        return max_trip_count(loop) * work(loop.body, store_cost)
+
+    return loop_work
 
 
 def max_trip_count(loop: For) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from operator import is_
 
 from ocannl.ir.affine import TRUE, Affine, Bound, Cond, Sym
-from ocannl.ir.kept_analyses import kept_with_loop
+from ocannl.ir.kept_analyses import kept_with_argument
 from ocannl.ir.loops import (
     Apply,
     BindIndex,
@@ -204,7 +204,9 @@ def _buffers_of(stmt: Stmt) -> tuple[tuple[Buf, ...], tuple[Buf, ...]]:
     return tuple(read), tuple(written)
 
 
-_buffers_of_loop = kept_with_loop(_buffers_of)
+@kept_with_argument
+def _buffers_of_loop(loop: For) -> tuple[tuple[Buf, ...], tuple[Buf, ...]]:
+    return _buffers_of(loop)
 
 
 def bound_names(proc: Proc) -> Iterator[str]:
@@ -212,7 +214,17 @@ def bound_names(proc: Proc) -> Iterator[str]:
     yield from proc.reserved
     yield from (buf.name for buf in proc.bufs)
     yield from (sym.name for sym in proc.syms)
-    stack: list[Body] = [proc.body]
+    for stmt in proc.body:
+        yield from _names_in_loop(stmt) if isinstance(stmt, For) else _names_in((stmt,))
+
+
+@kept_with_argument
+def _names_in_loop(loop: For) -> tuple[str, ...]:
+    return (loop.sym.name, *_names_in(loop.body))
+
+
+def _names_in(body: Body) -> Iterator[str]:
+    stack: list[Body] = [body]
     while stack:
         for stmt in stack.pop():
             match stmt:

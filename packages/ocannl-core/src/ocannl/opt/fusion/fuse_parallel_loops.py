@@ -77,11 +77,14 @@ def _contract_arrays(proc: Proc) -> Proc:
     for position, stmt in enumerate(body):
         if not isinstance(stmt, For) or stmt.parallel_chunk or len(stmt.body) < 2:
             continue
-        nontemporal = {node.ref.buf for node in walk(stmt.body) if isinstance(node, Store) and node.nontemporal}
         private = [
             (buf, min(axes)) for key, (buf, axes) in AccessSummary(accesses[position], stmt.sym).axes.items()
-            if axes and buf.space is MemorySpace.ARENA and users[key] == {position} and buf not in nontemporal
+            if axes and buf.space is MemorySpace.ARENA and users[key] == {position}
         ]  # fmt: skip
+        if not private:
+            continue
+        nontemporal = {node.ref.buf for node in walk(stmt.body) if isinstance(node, Store) and node.nontemporal}
+        private = [(buf, axis) for buf, axis in private if buf not in nontemporal]
         local_bufs = {buf: (_contracted_buffer(buf, axis, names), axis) for buf, axis in private}
         fitting_bufs = fitting_buffers(
             {buf: local.nbytes for buf, (local, _) in local_bufs.items()}, stmt.body, MAX_LOCAL_BYTES
