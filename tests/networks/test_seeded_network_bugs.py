@@ -249,7 +249,7 @@ DEFECTS = {
         "analysis.loop_distribution", "AccessSummary.common_axes", "axes & indexed", "axes | indexed", 89
     ),
     "arrays_accessed_outside_the_loop_are_contracted": Defect(
-        "fusion.fuse_parallel_loops", "_contract_arrays", "and users[key] == {position} ", "", 11
+        "fusion.fuse_parallel_loops", "_contract_arrays", " and users[key] == {position}", "", 11
     ),
     "members_of_parallel_loops_are_reversed": Defect(
         "fusion.fuse_parallel_loops",
@@ -268,7 +268,7 @@ DEFECTS = {
     "loops_with_dependences_run_in_parallel": Defect(
         "parallel.parallelize",
         "_parallelize_loop",
-        " or not has_no_loop_carried_dependence(memory_accesses(stmt.body), stmt.sym, (), sums=False)",
+        " or not has_no_loop_carried_dependence(memory_accesses((stmt,)), stmt.sym, (), sums=False)",
         "",
         203,
     ),

@@ -1,5 +1,4 @@
-"""Results of analyses that are kept with the objects that they describe, which are immutable and outlast many passes.
-"""
+"""Results of analyses, kept with the objects that they describe: these are immutable and outlast many passes."""
 
 from __future__ import annotations
 
