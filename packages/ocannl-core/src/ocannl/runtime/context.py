@@ -31,6 +31,7 @@ from ocannl.base.errors import (
     Unsupported,
 )
 from ocannl.base.forks import replace_after_fork
+from ocannl.base.gc_pause import gc_paused
 from ocannl.base.traceback_filtering import public_class
 from ocannl.ir.assign import Comp, nodes
 from ocannl.ir.loops import AccessMode
@@ -406,6 +407,7 @@ def node_of(value: object) -> TNode:
     raise CodeError(f"expected a tensor or a node, not {value!r}")
 
 
+@gc_paused
 def elaborate(code: object) -> Elaborated:
     """Elaborates a piece of code, or the result of a function that returns one."""
     value = code

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,8 @@ class IndexFunction:
 
 def refuse_masks(data: object) -> None:
     """Raises DataError for a masked array, whose masked cells would become ordinary numbers."""
-    if isinstance(data, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # imported by the maker of the array; takes long to import
+    if masked is not None and isinstance(data, masked.MaskedArray):
         raise DataError("a masked array is no tensor: give array.filled(0), and the mask as a tensor of its own")
 
 

@@ -37,18 +37,19 @@ def cost(expr: Expr) -> Cost:
 
 def shared_cost(expr: Expr) -> Cost:
     """Estimates the cost of an expression whose equal subexpressions are computed once."""
-    numbers: dict[object, int] = {}  # value numbering; hashing whole subexpressions would take quadratic time
     nodes: list[Expr] = []
-
-    def number(node: Expr) -> int:
-        key = _without_operands(node), *[number(operand) for operand in _operands(node)]
-        position = numbers.setdefault(key, len(numbers))
-        if position == len(nodes):
-            nodes.append(node)
-        return position
-
-    number(expr)
+    _number(expr, {}, nodes)
     return _total(nodes)
+
+
+def _number(node: Expr, numbers: dict[object, int], nodes: list[Expr]) -> int:
+    """The number of a node's value, as in value numbering; appends the first node of each value to `nodes`. Hashing
+    whole subexpressions would take quadratic time."""
+    key = _without_operands(node), *[_number(operand, numbers, nodes) for operand in _operands(node)]
+    position = numbers.setdefault(key, len(numbers))
+    if position == len(nodes):
+        nodes.append(node)
+    return position
 
 
 def _total(nodes: Iterable[Expr]) -> Cost:

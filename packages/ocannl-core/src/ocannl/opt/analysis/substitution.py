@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import (
@@ -104,40 +104,52 @@ def map_statements(
 ) -> Body:
     """Applies `ref` to every written cell and `leaf` to every load, index and variable; substitutes `values` in bounds
     and conditions."""
-    values = values or {}
+    return _StatementMap(ref, leaf, values or {}).body(body)
 
-    def statement(stmt: Stmt) -> Stmt:
+
+@dataclass(frozen=True, slots=True)
+class _StatementMap:
+    """The arguments of `map_statements`, which nested functions that call each other would keep in a reference cycle.
+    """
+
+    ref: Callable[[Ref], Ref]
+    leaf: Callable[[Expr], Expr]
+    values: Mapping[Sym, Affine]
+
+    def body(self, body: Body) -> Body:
+        out = tuple([self.stmt(stmt) for stmt in body])
+        return body if same_objects(out, body) else out
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        values = self.values
         match stmt:
             case For(sym, lo, hi, body, step, origin, chunk, mode):
-                inner = statements(body)
+                inner = self.body(body)
                 low, high = (lo.substitute(values), hi.substitute(values)) if values else (lo, hi)
                 if inner is body and low is lo and high is hi:
                     return stmt
                 return For(sym, low, high, inner, step, origin, chunk, mode)
             case If(cond, on_true, on_false):
-                a, b = statements(on_true), statements(on_false)
+                a, b = self.body(on_true), self.body(on_false)
                 return stmt if a is on_true and b is on_false and not values else If(cond.substitute(values), a, b)
             case BindIndex(sym, value, body):
-                result, inner = map_expr(value, leaf, values), statements(body)
+                result, inner = self.value(value), self.body(body)
                 return stmt if result is value and inner is body else BindIndex(sym, result, inner)
             case Store(at, value, origin, nontemporal):
-                target, result = ref(at), map_expr(value, leaf, values)
+                target, result = self.ref(at), self.value(value)
                 return stmt if target is at and result is value else Store(target, result, origin, nontemporal)
             case Update(at, op, value, origin):
-                target, result = ref(at), map_expr(value, leaf, values)
+                target, result = self.ref(at), self.value(value)
                 return stmt if target is at and result is value else Update(target, op, result, origin)
             case Let(name, value):
-                result = map_expr(value, leaf, values)
+                result = self.value(value)
                 return stmt if result is value else Let(name, result)
             case Prefetch(at, distance, level):
-                return Prefetch(ref(at), distance, level)
+                return Prefetch(self.ref(at), distance, level)
             case ReadClock(at):
-                return ReadClock(ref(at))
+                return ReadClock(self.ref(at))
             case _:
                 return stmt
 
-    def statements(body: Body) -> Body:
-        out = tuple([statement(s) for s in body])
-        return body if same_objects(out, body) else out
-
-    return statements(body)
+    def value(self, value: Expr) -> Expr:
+        return map_expr(value, self.leaf, self.values)
