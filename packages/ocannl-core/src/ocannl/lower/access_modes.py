@@ -30,36 +30,7 @@ from ocannl.lower.coverage import overwrites
 
 def static_symbols(code: Comp) -> tuple[Sym, ...]:
     """Returns the static symbols of the code, in order of first occurrence."""
-    syms: dict[Sym, None] = {}
-
-    def note(*indices: Affine) -> None:
-        for index in indices:
-            syms.update((s, None) for _, s in index.terms if s.kind is SymKind.STATIC)
-
-    def visit(value: Value) -> None:
-        match value:
-            case Read(_, at):
-                note(*at)
-            case Index(index):
-                note(index)
-            case Call(_, args):
-                for arg in args:
-                    visit(arg)
-            case Convert(inner, _):
-                visit(inner)
-            case Number():
-                pass
-
-    for statement in statements(code):
-        match statement:
-            case Conditional(condition):
-                visit(condition)
-            case Assign(pieces=pieces):
-                for piece in pieces:
-                    visit(piece.value)
-                    for pick in piece.indirect:
-                        visit(pick.value)
-                    note(*piece.indices, *piece.when.ge0, *piece.when.eq0)
+    syms = dict.fromkeys(sym for index in _indices(code) for _, sym in index.terms if sym.kind is SymKind.STATIC)
     by_name: dict[str, Sym] = {}
     for sym in syms:
         if identifier(sym.name) != sym.name:
@@ -67,6 +38,35 @@ def static_symbols(code: Comp) -> tuple[Sym, ...]:
         if by_name.setdefault(sym.name, sym) is not sym:
             raise CodeError(f"two different static symbols are called `{sym.name}`; rename one of them")
     return tuple(syms)
+
+
+def _indices(code: Comp) -> Iterator[Affine]:
+    """Yields the indices and conditions of the code, in the order of the text."""
+    for statement in statements(code):
+        match statement:
+            case Conditional(condition):
+                yield from _indices_in(condition)
+            case Assign(pieces=pieces):
+                for piece in pieces:
+                    yield from _indices_in(piece.value)
+                    for pick in piece.indirect:
+                        yield from _indices_in(pick.value)
+                    yield from (*piece.indices, *piece.when.ge0, *piece.when.eq0)
+
+
+def _indices_in(value: Value) -> Iterator[Affine]:
+    match value:
+        case Read(_, at):
+            yield from at
+        case Index(index):
+            yield index
+        case Call(_, args):
+            for arg in args:
+                yield from _indices_in(arg)
+        case Convert(inner, _):
+            yield from _indices_in(inner)
+        case Number():
+            pass
 
 
 def accesses(code: Comp) -> dict[TNode, AccessMode]:

@@ -26,39 +26,38 @@ class GroupReuse:
     def __init__(self, choose: Callable[[FusionGroup, bool], Plan]) -> None:
         self._choose = choose
         self._classes: dict[str, _GroupClass] = {}
-        self._members: dict[int, _Member] = {}  # by the identity of the group, which the member keeps alive
+        self._members: dict[int, tuple[_Member, _GroupClass]] = {}  # by the identity of the group, which is kept alive
 
     def plan(self, group: FusionGroup, is_parallel: bool) -> Plan:
-        member = self._member(group)
-        plans = member.group_class.plans
-        if is_parallel not in plans:
-            plans[is_parallel] = self._choose(group, is_parallel), member
-        plan, planned = plans[is_parallel]
+        member, group_class = self._member(group)
+        if is_parallel not in group_class.plans:
+            group_class.plans[is_parallel] = self._choose(group, is_parallel), member
+        plan, planned = group_class.plans[is_parallel]
         return plan if planned is member else _renamed(plan, planned.replacements(member))
 
     def loops(self, group: FusionGroup, plan: Plan, names: Namer) -> Stmt:
         """Returns the loops that `build_loops` returns."""
-        member = self._member(group)
-        for built in member.group_class.built:
+        member, group_class = self._member(group)
+        for built in group_class.built:
             origins = built.member.replaced_origins(member)
             if origins is not None and _renamed(built.plan, built.member.replacements(member)) == plan:
                 return built.renamed(member, origins, names)
         recorded = _RecordingNamer(names)
         stmt = build_loops(group, plan, recorded)
-        member.group_class.built.append(_BuiltLoops(member, plan, stmt, recorded.calls))
+        group_class.built.append(_BuiltLoops(member, plan, stmt, recorded.calls))
         return stmt
 
-    def _member(self, group: FusionGroup) -> _Member:
+    def _member(self, group: FusionGroup) -> tuple[_Member, _GroupClass]:
         if id(group) not in self._members:
             text = _text(group)
             group_class = self._classes.setdefault(" ".join(text.tokens), _GroupClass())
-            self._members[id(group)] = _Member(group, tuple(text.names), group_class)
+            self._members[id(group)] = _Member(group, tuple(text.names)), group_class
         return self._members[id(group)]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _GroupClass:
-    plans: dict[bool, tuple[Plan, _Member]] = field(default_factory=dict)
+    plans: dict[bool, tuple[Plan, _Member]] = field(default_factory=dict)  # with the member that each is for
     built: list[_BuiltLoops] = field(default_factory=list)
 
 
@@ -68,7 +67,6 @@ class _Member:
 
     group: FusionGroup
     entities: tuple[object, ...]
-    group_class: _GroupClass
 
     def replacements(self, member: _Member) -> dict[object, Any]:
         """Maps the entities of this group to those of another member."""
