@@ -145,7 +145,8 @@ def test_mutated_settings(seed: int, tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS[: max(1, len(SEEDS) // 10)])
-def test_mutated_variables(seed: int, monkeypatch) -> None:
+def test_mutated_variables(seed: int, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a variable may name a cache folder
     random = Random(f"variable {seed}")
     for _ in range(TEXTS):
         row = random.choice(config.SETTINGS)
