@@ -6,27 +6,32 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ocannl.ir.affine import Affine, Sym, SymKind
-from ocannl.ir.kept_analyses import kept_with_argument
+from ocannl.ir.cached_analyses import cached_on_argument
 from ocannl.ir.loops import AccessMode, Body, Buf, Expr, For, Load, Local, MemorySpace, ReadClock, Ref, Store, Update
 from ocannl.ir.ops import Op
-from ocannl.ir.walk import CHILDREN, Node, walk
+from ocannl.ir.walk import walk
 
 VECTOR_BYTES = (16, 32, 64)  # of vectors that processors store in one piece
 
 
-class Access(NamedTuple):
+class Access(NamedTuple):  # made several times as fast as a frozen dataclass, and very often
     """One access: `op` is that of an `Update`; `writes` is false for a load."""
 
     ref: Ref
     writes: bool
     op: Op | None = None
 
+    @property
+    def is_update(self) -> bool:
+        return self.op is not None
+
 
 _MEMORY_NODES = frozenset({Load, Store, ReadClock, Update, Local})
 
 
 def memory_accesses(body: Body) -> Sequence[Access]:
-    """All accesses to memory outside of the statements: those of their local buffers are left out."""
+    """All accesses to memory outside of the statements: those of their local buffers are left out. They are cached if
+    the body is a single loop."""
     match body:
         case (For() as loop,):
             return _accesses_of_loop(loop)
@@ -34,7 +39,7 @@ def memory_accesses(body: Body) -> Sequence[Access]:
             return _accesses(body)
 
 
-@kept_with_argument
+@cached_on_argument
 def _accesses_of_loop(loop: For) -> tuple[Access, ...]:
     return _accesses(loop.body)
 
@@ -42,11 +47,8 @@ def _accesses_of_loop(loop: For) -> tuple[Access, ...]:
 def _accesses(body: Body) -> tuple[Access, ...]:
     accesses: list[Access] = []
     private: set[Buf] = set()
-    stack: list[Node] = list(body[::-1])
-    while stack:
-        node = stack.pop()
-        kind = type(node)
-        if kind in _MEMORY_NODES:  # few are
+    for node in walk(body):
+        if type(node) in _MEMORY_NODES:  # few are
             match node:
                 case Load(ref):
                     accesses.append(Access(ref, False))
@@ -56,9 +58,6 @@ def _accesses(body: Body) -> tuple[Access, ...]:
                     accesses.append(Access(ref, True, op))
                 case Local(buf):
                     private.add(buf)
-        below = CHILDREN.get(kind)
-        if below is not None:
-            stack.extend(below(node)[::-1])
     return tuple([access for access in accesses if access.ref.buf not in private] if private else accesses)
 
 

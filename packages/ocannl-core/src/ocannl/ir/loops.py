@@ -32,7 +32,7 @@ from functools import lru_cache
 
 from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.assign import NOWHERE, Origin
-from ocannl.ir.kept_analyses import Analyzed
+from ocannl.ir.cached_analyses import Analyzed
 from ocannl.ir.ops import Op
 from ocannl.ir.precision import Precision
 from ocannl.ir.tnode import Placement, TNode

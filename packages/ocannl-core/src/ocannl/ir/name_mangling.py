@@ -11,7 +11,7 @@ MAX_BASE_LENGTH = MAX_LENGTH - 8  # leaves room for a numeric suffix
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 14)  # more than the names of a step of twelve layers
 def identifier(text: str, fallback: str = "n") -> str:
     """`text` reduced to letters, digits and underscores, not beginning with a digit, at most `MAX_LENGTH` long."""
     safe = _UNSAFE.sub("_", text).strip("_")[:MAX_LENGTH].rstrip("_")

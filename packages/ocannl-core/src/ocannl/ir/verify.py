@@ -177,7 +177,7 @@ class _Check:
                 if stmt.parallel_chunk:
                     self.parallel(stmt)
                 if sym.kind is SymKind.ITERATION:
-                    self.iteration()
+                    self.not_in_parallel_loop()
                 if stmt.mode in (Mode.UNROLLED, Mode.VECTORIZED):
                     self.expanded(stmt)
                 with self.region.loop(sym, lo, hi):
@@ -230,7 +230,7 @@ class _Check:
         if loop.parallel_chunk < 1 or not has_no_loop_carried_dependence(accesses, loop.sym, (), sums=False):
             raise self.fail(f"parallel loop `{loop.sym.name}` has a loop-carried dependence")
 
-    def iteration(self) -> None:
+    def not_in_parallel_loop(self) -> None:
         """Checks that no parallel loop contains the current loop, whose symbol is constant within nests."""
         for loop in self.path:
             if isinstance(loop, For) and loop.parallel_chunk:

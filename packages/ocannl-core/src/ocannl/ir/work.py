@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from itertools import product
 
-from ocannl.ir.kept_analyses import kept_with_argument
+from ocannl.ir.cached_analyses import cached_on_argument
 from ocannl.ir.loops import Apply, BindIndex, Body, Expr, For, If, Local, MemorySpace, Stmt, Store, Update
 from ocannl.ir.ops import Domain
 from ocannl.ir.walk import walk
@@ -24,7 +22,7 @@ def stmt_work(stmt: Stmt, store_cost: int = 1) -> int:
     expensive side. `store_cost` is the cost of storing an element."""
     match stmt:
         case For():
-            return _loop_work(store_cost)(stmt)
+            return _loop_work(stmt, store_cost)
         case BindIndex(_, value, body):
             return 1 + _evaluation(value) + work(body, store_cost)
         case If(_, true_body, false_body):
@@ -37,13 +35,9 @@ def stmt_work(stmt: Stmt, store_cost: int = 1) -> int:
             return 1
 
 
-@cache
-def _loop_work(store_cost: int) -> Callable[[For], int]:
-    @kept_with_argument
-    def loop_work(loop: For) -> int:
-        return max_trip_count(loop) * work(loop.body, store_cost)
-
-    return loop_work
+@cached_on_argument
+def _loop_work(loop: For, store_cost: int) -> int:
+    return max_trip_count(loop) * work(loop.body, store_cost)
 
 
 def max_trip_count(loop: For) -> int:

@@ -407,7 +407,6 @@ def node_of(value: object) -> TNode:
     raise CodeError(f"expected a tensor or a node, not {value!r}")
 
 
-@gc_paused
 def elaborate(code: object) -> Elaborated:
     """Elaborates a piece of code, or the result of a function that returns one."""
     value = code
@@ -422,7 +421,7 @@ def elaborate(code: object) -> Elaborated:
         raise CodeError(f"{value!r} is a tensor, not code; the code that computes it is its `.forward`")
     if not hasattr(value, "elaborate"):
         raise CodeError(f"expected code, such as tensor.forward or oc.seq(...), not {value!r}")
-    elaborated: Elaborated = value.elaborate()
+    elaborated: Elaborated = gc_paused(value.elaborate)()
     return elaborated
 
 

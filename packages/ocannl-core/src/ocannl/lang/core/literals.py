@@ -119,8 +119,9 @@ class IndexFunction:
 
 def refuse_masks(data: object) -> None:
     """Raises DataError for a masked array, whose masked cells would become ordinary numbers."""
-    masked = sys.modules.get("numpy.ma")  # imported by the maker of the array; takes long to import
-    if masked is not None and isinstance(data, masked.MaskedArray):
+    # the maker of the array has imported the class; another thread may be importing it, which takes long
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and isinstance(data, masked):
         raise DataError("a masked array is no tensor: give array.filled(0), and the mask as a tensor of its own")
 
 

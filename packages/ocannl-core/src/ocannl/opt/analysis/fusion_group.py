@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
+from ocannl.ir.cached_analyses import Analyzed, cached_on_argument
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
@@ -65,8 +65,8 @@ class Reduction:
         return tuple([loop.sym for loop in self.loops])
 
 
-@dataclass(frozen=True)  # no slots: `reads` is cached in the dictionary
-class FusionGroup:
+@dataclass(frozen=True, slots=True)
+class FusionGroup(Analyzed):
     """Parallel `loops`, guarded by `cond`, around reductions and the `epilogue` that consumes their results."""
 
     loops: tuple[For, ...]
@@ -91,11 +91,12 @@ class FusionGroup:
         for stmt in self.epilogue:
             yield stmt.value
 
-    @cached_property
-    def reads(self) -> list[Ref]:
+    @property
+    @cached_on_argument
+    def reads(self) -> tuple[Ref, ...]:
         """The cells that the group may read, except accumulators, with repetitions."""
         accs = {reduction.acc for reduction in self.reductions}
-        return [ref for value in self.values for ref in loads(value) if ref.buf not in accs]
+        return tuple([ref for value in self.values for ref in loads(value) if ref.buf not in accs])
 
     def substituted(self, values: Mapping[Sym, Affine]) -> FusionGroup:
         """Substitutes `values` for symbols of the parallel loops."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from operator import is_
 
 from ocannl.ir.affine import TRUE, Affine, Bound, Cond, Sym
-from ocannl.ir.kept_analyses import kept_with_argument
+from ocannl.ir.cached_analyses import cached_on_argument
 from ocannl.ir.loops import (
     Apply,
     BindIndex,
@@ -204,7 +204,7 @@ def _buffers_of(stmt: Stmt) -> tuple[tuple[Buf, ...], tuple[Buf, ...]]:
     return tuple(read), tuple(written)
 
 
-@kept_with_argument
+@cached_on_argument
 def _buffers_of_loop(loop: For) -> tuple[tuple[Buf, ...], tuple[Buf, ...]]:
     return _buffers_of(loop)
 
@@ -218,7 +218,7 @@ def bound_names(proc: Proc) -> Iterator[str]:
         yield from _names_in_loop(stmt) if isinstance(stmt, For) else _names_in((stmt,))
 
 
-@kept_with_argument
+@cached_on_argument
 def _names_in_loop(loop: For) -> tuple[str, ...]:
     return (loop.sym.name, *_names_in(loop.body))
 

@@ -35,8 +35,8 @@ from ocannl.ir.loops import (
 
 
 class Renaming:
-    """A renaming of statements. Symbols and local arrays that are not among `syms` and `bufs` are bound in them: they,
-    and the values of `let`, are named by `new_name`."""
+    """Renames one statement. Symbols and local arrays that are not among `syms` and `bufs` are bound in it: they, and
+    the values of `let`, are named by `new_name`."""
 
     def __init__(
         self,

@@ -109,8 +109,7 @@ def map_statements(
 
 @dataclass(frozen=True, slots=True)
 class _StatementMap:
-    """The arguments of `map_statements`, which nested functions that call each other would keep in a reference cycle.
-    """
+    """The arguments of `map_statements`. A class: nested functions that call each other would be a reference cycle."""
 
     ref: Callable[[Ref], Ref]
     leaf: Callable[[Expr], Expr]

@@ -50,10 +50,9 @@ def hoist_parallel_loop(
 
     Interchange is profitable if the nests together access more than `min_bytes` bytes, one iteration of each fits in
     the cache, and register tiles lose little without the loop: at most the factor `max_slowdown`. A nest that loses
-    more is left out if it can execute before or after the loop. A loop is left to be
-    vectorized if no nest contains another one. Later passes keep the loop outermost, and `fuse_parallel_loops` merges
-    adjacent ones. Temporaries become contiguous per iteration of the loop, whose trip count is at least
-    `min_trip_count`.
+    more is left out if it can execute before or after the loop. A loop is left to be vectorized if no nest contains
+    another one. Later passes keep the loop outermost, and `fuse_parallel_loops` merges adjacent ones. Temporaries
+    become contiguous per iteration of the loop, whose trip count is at least `min_trip_count`.
     """
     if not capabilities.vector_bytes:
         return proc
@@ -180,6 +179,16 @@ def _perfect_loops(stmt: Stmt) -> tuple[For, ...]:
     return tuple(loops)
 
 
+class _HeapEntry(NamedTuple):
+    """A candidate: the negative number of its nests, the first of its symbols in the program, whether these nests are
+    known to share the loop, and the number of its class."""
+
+    negative_count: int
+    order: int
+    is_shared: bool
+    number: int
+
+
 class _CandidateLoops:
     """Loops that several nests can share, most nests first. Loops of different nests are candidates together if their
     symbols index the same array axes (union-find) and have equal ranges. Which nests can share a loop is found out when
@@ -194,20 +203,20 @@ class _CandidateLoops:
         self._class_of: dict[Sym, int] = {}
         self._class_numbers = count()
         self._loop_symbols: dict[int, LoopSymbols] = {}  # of each class
-        self._heap: list[tuple[int, int, bool, int]] = []
+        self._heap: list[_HeapEntry] = []
         self._add_classes([pair for nest in analysis.nests for pair in nest.indexing_symbols])
 
     def pop(self) -> LoopSymbols | None:
         """Removes and returns the loop that most nests can share; None if no loop can be shared."""
         while self._heap:
-            negative_count, order, is_shared, number = heappop(self._heap)
-            if number not in self._classes or negative_count > -2:
+            entry = heappop(self._heap)
+            number, loop_symbols = entry.number, self._loop_symbols[entry.number]
+            if number not in self._classes or len(loop_symbols) < 2:
                 continue
-            if is_shared:
-                return self._loop_symbols[number]
-            sharing = self._analysis.sharing_nests(self._loop_symbols[number])
-            self._loop_symbols[number] = sharing
-            heappush(self._heap, (-len(sharing), order, True, number))
+            if entry.is_shared:
+                return loop_symbols
+            self._loop_symbols[number] = sharing = self._analysis.sharing_nests(loop_symbols)
+            heappush(self._heap, _HeapEntry(-len(sharing), entry.order, True, number))
         return None
 
     def remove_nests(self, positions: Collection[int]) -> None:
@@ -225,19 +234,20 @@ class _CandidateLoops:
         classes: dict[object, list[tuple[object, Sym]]] = {}
         for axis, sym in pairs:
             classes.setdefault(sets.find(sym), []).append((axis, sym))
-        for members, number in zip(classes.values(), self._class_numbers, strict=False):
+        for members in classes.values():
+            number = next(self._class_numbers)
             self._classes[number] = members
             self._class_of |= {sym: number for _, sym in members}
-            self._add_loop(number, {sym for _, sym in members if sym.extent >= self._min_trip_count})
+            self._add_candidate(number, {sym for _, sym in members if sym.extent >= self._min_trip_count})
 
-    def _add_loop(self, number: int, candidates: Collection[Sym]) -> None:
+    def _add_candidate(self, number: int, candidates: Collection[Sym]) -> None:
         if len({(sym.lo, sym.hi) for sym in candidates}) != 1:
             return
         syms = sorted(candidates, key=self._order.__getitem__)
         nests = Counter(self._positions[sym] for sym in syms)
         loop_symbols = {position: sym for sym in syms if nests[position := self._positions[sym]] == 1}
         self._loop_symbols[number] = loop_symbols
-        heappush(self._heap, (-len(loop_symbols), self._order[syms[0]], False, number))
+        heappush(self._heap, _HeapEntry(-len(loop_symbols), self._order[syms[0]], False, number))
 
 
 def _improves_locality(analysis: _Analysis, loop_symbols: LoopSymbols, min_bytes: int) -> bool:

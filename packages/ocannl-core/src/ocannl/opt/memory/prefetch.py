@@ -187,4 +187,4 @@ def is_reduction_loop(stmt: Stmt, accumulators: set[Buf]) -> bool:
     """Whether the statement is a serial loop that updates one of the accumulators."""
     if not isinstance(stmt, For) or stmt.mode is not Mode.SERIAL:
         return False
-    return any(access.op is not None and access.ref.buf in accumulators for access in memory_accesses((stmt,)))
+    return any(access.is_update and access.ref.buf in accumulators for access in memory_accesses((stmt,)))

@@ -44,7 +44,7 @@ class GroupReuse:
                 return built.renamed(member, origins, names)
         recorded = _RecordingNamer(names)
         stmt = build_loops(group, plan, recorded)
-        group_class.built.append(_BuiltLoops(member, plan, stmt, recorded.calls))
+        group_class.built.append(_BuiltLoops(member, plan, stmt, recorded.requests))
         return stmt
 
     def _member(self, group: FusionGroup) -> tuple[_Member, _GroupClass]:
@@ -84,43 +84,49 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class _BuiltLoops:
-    """The loops of a member, and the names that were given to what they bind: requested text and name."""
+    """The loops of a member, and the names that `build_loops` has requested for what they bind: text and name."""
 
     member: _Member
     plan: Plan
     stmt: Stmt
-    names: list[tuple[str, str]]
+    requests: list[tuple[str, str]]
 
     def renamed(self, member: _Member, origins: Mapping[Origin, Origin], names: Namer) -> Stmt:
-        """Returns the loops of another member."""
+        """Returns the loops of another member, with the names that `build_loops` would request for them."""
         replacements = self.member.replacements(member)
-        new_names = {_name(old): _name(new) for old, new in replacements.items()}
-        texts = dict(new_names)
-        for text, name in self.names:
-            stem, separator, suffix = text.rpartition("_")
-            if text not in texts and stem in texts:  # `w_panel`
-                new_names[name] = names(f"{texts[stem]}{separator}{suffix}")
-            else:
-                new_names[name] = names(texts.get(text, text))
-            if name != text:  # else a later request of `acc` could not be told from that of a name like `acc`
-                texts[name] = new_names[name]
+        new_names = {_name(old): _name(new) for old, new in replacements.items()}  # names are unique in a program
+        translations = dict(new_names)
+        for text, name in self.requests:
+            new_names[name] = names(_translated(text, translations))
+            if name != text:  # `acc` may be the first local array of this name, or stand for itself
+                translations[name] = new_names[name]
         syms = {old: new for old, new in replacements.items() if isinstance(old, Sym)}
         bufs = {old: new for old, new in replacements.items() if isinstance(old, Buf)}
         return Renaming(syms, bufs, origins, new_names.__getitem__).stmt(self.stmt)
 
 
-class _RecordingNamer(Namer):
-    """Passes calls on and records them."""
+def _translated(text: str, translations: Mapping[str, str]) -> str:
+    """Translates a requested name: that of an entity, such as `w`, one derived from it, such as `w_panel`, or a text
+    that all members have in common, such as `acc`."""
+    stem, _, suffix = text.rpartition("_")
+    if text not in translations and stem in translations:
+        return f"{translations[stem]}_{suffix}"
+    return translations.get(text, text)
 
-    __slots__ = ("_names", "calls")
+
+class _RecordingNamer(Namer):
+    """Passes requests on and records them."""
+
+    __slots__ = ("_names", "requests")
 
     def __init__(self, names: Namer) -> None:
+        super().__init__()
         self._names = names
-        self.calls: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
 
     def __call__(self, text: str, fallback: str = "n") -> str:
         name = self._names(text, fallback)
-        self.calls.append((text, name))
+        self.requests.append((text, name))
         return name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import prod
 
 from ocannl.ir.accesses import always_in_bounds
@@ -227,10 +228,10 @@ def tiling_problem(group: FusionGroup, capabilities: Capabilities) -> TilingProb
     for ref in group.reads:
         if ref.buf.precision.nbytes > width and any(s in syms for s in ref.syms):
             width = ref.buf.precision.nbytes
-    # in maps, which have no accumulators, a wide value may be in several registers: their operations interleave
-    for node in (node for value in group.values for node in walk(value)) if group.reductions else ():
-        if isinstance(node, Cast) and node.precision.nbytes > width and _varies_between_lanes(node, syms):
-            width = node.precision.nbytes
+    if group.reductions:  # in maps, a wide value may be in several registers, whose operations interleave
+        for node in chain.from_iterable(map(walk, group.values)):
+            if isinstance(node, Cast) and node.precision.nbytes > width and _varies_between_lanes(node, syms):
+                width = node.precision.nbytes
     reduction_reads = _reduction_reads(group)
     in_terms = set(reduction_reads)
     epilogue_reads = [ref for ref in dict.fromkeys(group.reads) if ref not in in_terms] if group.reductions else []
