@@ -89,7 +89,7 @@ def summed(acc: Buf = ACC, init: Expr = ZERO, over: Sym = K) -> Body:
 def test_a_map_is_a_group_without_reductions() -> None:
     result = group(nested((I, J), Store(ref(W, J, I), load(X, I))))
     assert (result.syms, result.reductions, len(result.epilogue)) == ((I, J), (), 1)
-    assert result.writes == [ref(W, J, I)] and result.reads == [ref(X, I)]
+    assert result.writes == [ref(W, J, I)] and result.reads == (ref(X, I),)
 
 
 def test_a_reduction_accumulates_in_a_register() -> None:
@@ -118,7 +118,7 @@ def test_an_update_without_reduction_needs_no_register() -> None:
     result = group(nested((I,), Update(ref(Y, I), ADD, load(X, I))))
     assert result.reductions == () and isinstance(result.epilogue[0], Update)
     self_update = group(nested((I,), Update(ref(Y, I), MUL, load(Y, I))))
-    assert self_update.reductions == () and self_update.reads == [ref(Y, I)]
+    assert self_update.reductions == () and self_update.reads == (ref(Y, I),)
 
 
 def test_a_single_statement_is_a_group_without_loops() -> None:
@@ -162,7 +162,7 @@ def test_reductions_with_an_epilogue() -> None:
     assert [reduction.acc for reduction in result.reductions] == [ACC, B]
     assert result.epilogue == epilogue and result.syms == (I,)
     assert result.writes == [ref(Y, I), ref(W, I, I)]
-    assert result.reads == [ref(X, K), ref(Y, I), ref(X, J)]  # without accumulators
+    assert result.reads == (ref(X, K), ref(Y, I), ref(X, J))  # without accumulators
     assert result.stmt() == stmt
 
 
