@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 
 class Analyzed:
@@ -16,16 +16,15 @@ class Analyzed:
 
 
 A = TypeVar("A", bound=Analyzed)
-P = ParamSpec("P")
 R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 
-def cached_on_argument(analysis: Callable[Concatenate[A, P], R]) -> Callable[Concatenate[A, P], R]:
-    """Decorator that caches results on the first argument. They must be immutable, and depend on the arguments only,
-    which are positional."""
+def cached_on_argument(analysis: Callable[[A, *Ts], R]) -> Callable[[A, *Ts], R]:
+    """Decorator that caches results on the first argument. They must be immutable, and depend on the arguments only."""
 
     @wraps(analysis)
-    def cached(argument: A, /, *args: P.args, **_: P.kwargs) -> R:
+    def cached(argument: A, *args: *Ts) -> R:
         key = (analysis, *args)
         try:
             results = argument.analyses
@@ -33,7 +32,7 @@ def cached_on_argument(analysis: Callable[Concatenate[A, P], R]) -> Callable[Con
             results = {}
             object.__setattr__(argument, "analyses", results)
         if key not in results:
-            results[key] = analysis(argument, *args)  # type: ignore[call-arg]
+            results[key] = analysis(argument, *args)
         result: R = results[key]
         return result
 
