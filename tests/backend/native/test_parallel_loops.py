@@ -65,8 +65,9 @@ def test_forward_and_backward_share_a_loop(native):
         routine, *_ = step(context)
         last = str(routine.stages()).rsplit("\n--- ", 1)[1]
     outermost = re.split(r"\n  (?=\S)", last)
-    batch = [stmt for stmt in outermost if re.match(rf"parallel\(chunk=\d+\) for \w+ in 0\.\.{BATCH}:", stmt)]
-    assert any(len(re.findall(r"\n    (?:\w+ )?for ", stmt)) > 20 for stmt in batch)
+    loop = rf"parallel\(chunk=\d+\) for \w+ in 0\.\.{BATCH}:"
+    batch = [stmt for stmt in outermost if re.match(rf"(?s:scope:.*\n    )?{loop}", stmt)]
+    assert any(len(re.findall(r"\n {4,6}(?:\w+ )?for ", stmt)) > 20 for stmt in batch)
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ struct control {  /* the GIL, cancellation, signals, the clock and the thread po
   struct thread_pool *pool;
   int64_t threads;
   struct control *without_signals;
+  char *private_arrays;
 };
 
 struct thread_pool {

@@ -55,6 +55,7 @@ from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel.distribute_sequential_loops import distribute_sequential_loops
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
+from ocannl.opt.parallel.privatize_copies import privatize_copies
 from ocannl.opt.parallel.split_reductions import split_reductions
 from ocannl.opt.pipeline import passes
 from ocannl.opt.schedule.schedule import schedule
@@ -445,6 +446,16 @@ def to_store() -> Proc:
     return one_hot_to_gather(lower(picked, "step"))
 
 
+def to_privatize() -> Proc:
+    w, x = node("w", 3, 2, role=Role.PLACEHOLDER), node("x", 8, 3, role=Role.PLACEHOLDER)
+    t, y = node("t", 2, 3), node("y", 8, 2)
+    i, j, b, o, k = loop(2), loop(3, "j"), loop(8, "b"), loop(2, "o"), loop(3, "k")
+    copy = put(t, (i, j), Read(w, at(j, i)))
+    product = apply("mul", Read(x, at(b, k)), Read(t, at(o, k)))
+    code = Seq((copy, Assign(y, ADD, False, (Piece((b, o, k), at(b, o), product),))))
+    return parallelize(decide_placement(lower(code, "step"), {y: "kept"}), 100, 1)
+
+
 def to_memory() -> Proc:
     return decide_placement(lower(chain("s:exp t:exp u:exp y:exp", 64)[0], "step"), {})
 
@@ -500,6 +511,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "use_nontemporal_stores": (use_nontemporal_stores, to_stream, lambda proc: use_nontemporal_stores(proc, 64, 0)),
     "fuse_parallel_loops": (fuse_parallel_loops, to_phase, fuse_parallel_loops),
     "parallelize": (parallelize, to_share, lambda proc: parallelize(proc, 200, 120)),
+    "privatize_copies": (privatize_copies, to_privatize, lambda proc: privatize_copies(proc, 64)),
     "insert_polls": (insert_polls, to_poll, lambda proc: insert_polls(proc, 40)),
     "compose_operations": (
         compose_operations, to_compose, lambda proc: compose_operations(proc, FEW_OPERATIONS)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 
 from loop_programs.program_runner import Runner
-from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind, bounds_condition
+from ocannl.ir.affine import TRUE, Affine, Bound, Cond, Sym, SymKind, bounds_condition
 from ocannl.ir.assign import Origin
 from ocannl.ir.loops import (
     AccessMode,
@@ -146,6 +148,32 @@ def check_shared(run: Runner) -> None:
     np.testing.assert_array_equal(run(shared(), x, y, syms=[1])[1], [7, *x[1:, 1:].sum(0)])
 
 
+def private() -> Proc:
+    """`y = x @ w`, by way of a transposed copy of `w` in each thread."""
+    x, w, y = (
+        Buf(name, float32, shape, (shape[1], 1), MemorySpace.GLOBAL, access)
+        for name, shape, access in (
+            ("x", (6, 3), AccessMode.IN), ("w", (3, 2), AccessMode.IN), ("y", (6, 2), AccessMode.OUT)
+        )
+    )  # fmt: skip
+    copy = Buf("w_2", float32, (2, 3), (3, 1), MemorySpace.PRIVATE, AccessMode.TEMP)
+    o, k, i, j, m = (Sym(name, 0, hi) for name, hi in zip("okijm", (1, 2, 5, 1, 2), strict=True))
+    term = Apply(MUL, (Load(Ref(x, (A(i), A(m)))), Load(Ref(copy, (A(j), A(m))))))
+    cell = Ref(y, (A(i), A(j)))
+    row = loop(j, (Store(cell, Const(0, float32)), loop(m, (Update(cell, ADD, term),))))
+    scope = If(TRUE, (
+        Local(copy),
+        loop(o, (loop(k, (Store(Ref(copy, (A(o), A(k))), Load(Ref(w, (A(k), A(o))))),)),)),
+        replace(loop(i, (row,)), parallel_chunk=2),
+    ))  # fmt: skip
+    return Proc("private", (x, w, y), (), (scope,))
+
+
+def check_private(run: Runner) -> None:
+    x, w = (np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in ((6, 3), (3, 2)))
+    np.testing.assert_allclose(run(private(), x, w, np.zeros((6, 2), np.float32))[2], x @ w, rtol=1e-5)
+
+
 def narrow() -> Proc:
     """`y = y * w - x`, each in a type of its own, and where a cell of `w` is not 0 and less than the symbol."""
     w = Buf("w", float8_e4m3fn, (8,), (1,), MemorySpace.GLOBAL, AccessMode.IN)
@@ -237,6 +265,7 @@ SAMPLES = (
     (border, check_border),
     (polled, check_polled),
     (shared, check_shared),
+    (private, check_private),
     (narrow, check_narrow),
     (tile, check_tile),
     (plane, check_plane),

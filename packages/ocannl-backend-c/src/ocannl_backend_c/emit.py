@@ -16,8 +16,9 @@ from itertools import islice
 
 from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, deduplicated, holds_gil, outline_nests, pool_bufs, with_callees
+from ocannl.codegen.c_family.chunk_function import CONTROL, function_head, parallel_call
 from ocannl.codegen.c_family.dialect import Definition, Dialect, Prelude
-from ocannl.codegen.c_family.function import CHUNK, CONTROL, FRAME, function_head, print_nests, reserved
+from ocannl.codegen.c_family.function import print_nests, reserved
 from ocannl.codegen.outlining import split_into_parts
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, MemorySpace, Proc, Stmt
@@ -159,7 +160,7 @@ class _File:
         """Defines the function of nests."""
         first = equivalent_nests[0]
         function = functions[first]
-        for callee in first.callees:
+        for callee in (*first.callees, *first.private_copies):
             self._declare(functions[callee])
         self.doc.line()
         section = self.doc.section()
@@ -214,17 +215,13 @@ class _File:
         for nest in calls.nests:
             function = calls.functions[nest]
             self._declare(function)
-            free_variables: list[Buf | Sym] = [*nest.bufs, *nest.syms]
-            undeclared = [x.name for x in free_variables if x not in values]
+            undeclared = [x.name for x in nest.free_variables if x not in values]
             if undeclared:
                 raise CompileError(f"`{proc.name}` uses undeclared names: {', '.join(undeclared)}")
-            args = [values[x] for x in free_variables]
+            args = [values[x] for x in nest.free_variables]
             if nest.parallel_loop is not None:
-                frame = names(f"{function}_{FRAME}")
-                statements.append(f"struct {function}_{FRAME} {frame} = {{ {', '.join([*args, CONTROL])} }};")
-                call = f"{function}_{CHUNK}, &{frame}, {nest.parallel_loop.num_chunks}"
-                call = f"{self.prelude.use(self.dialect.parallel_for)}({CONTROL}, {call})"
-                statements.append(_cancellable(call))
+                lines, call = parallel_call(self.dialect, nest, function, args, names, f"{function}_")
+                statements += [*lines, _cancellable(f"{self.prelude.use(self.dialect.parallel_for)}({call})")]
             elif nest.is_cancellable:
                 statements.append(_cancellable(f"{function}({', '.join([*args, CONTROL])})"))
             else:

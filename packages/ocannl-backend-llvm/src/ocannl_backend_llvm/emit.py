@@ -23,12 +23,9 @@ from ocannl.ir.printer import print_proc
 from ocannl_backend_llvm.builder import Builder, Instructions, Module
 from ocannl_backend_llvm.control_block import (
     ACQUIRE,
-    CHUNK_FUNCTION_PARAMS,
-    PARALLEL_FOR,
-    PARALLEL_FOR_TEXT,
     RELEASE,
-    address,
     element,
+    parallel_for,
 )
 from ocannl_backend_llvm.function import FunctionEmitter, comment, declare
 from ocannl_backend_llvm.jit import symbol
@@ -104,7 +101,7 @@ def _entry_function(
     leave = b.fresh("leave")
     for part in parts:
         module.declare(part, "i1", ("ptr", "ptr", "ptr"))
-        _call_cancellable(b, f"@{part}({ENTRY_PARAMS})", leave)
+        _call_cancellable(b, f"i1 @{part}({ENTRY_PARAMS})", leave)
     if not parts:
         _call_nests(b, nests, functions, values, leave)
     _return(b, thread, 0)
@@ -143,14 +140,10 @@ def _load_arguments(b: Builder, proc: Proc, nests: Sequence[Nest]) -> dict[Buf |
         if sym in needed:
             values[sym] = f"i64 {element(b, 'i64', '%syms', position, identifier(sym.name))}"
     for nest in nests:
-        undeclared = [x.name for x in _free_variables(nest) if x not in values]
+        undeclared = [x.name for x in nest.free_variables if x not in values]
         if undeclared:
             raise CompileError(f"`{proc.name}` uses undeclared names: {', '.join(undeclared)}")
     return values
-
-
-def _free_variables(nest: Nest) -> tuple[Buf | Sym, ...]:
-    return (*nest.bufs, *nest.syms)
 
 
 def _call_nests(
@@ -158,37 +151,26 @@ def _call_nests(
 ) -> None:
     """Calls the functions of nests; jumps to `leave` after cancellation."""
     for nest in nests:
-        name, args = functions[nest], [values[x] for x in _free_variables(nest)]
+        name, args = functions[nest], [values[x] for x in nest.free_variables]
         if nest.parallel_loop is not None:
-            b.module.define(PARALLEL_FOR, PARALLEL_FOR_TEXT)
-            b.module.declare(f"{name}.chunk", "i32", CHUNK_FUNCTION_PARAMS)
-            frame = _frame(b, [*args, "ptr %control"])
-            chunk_args = f"ptr @{name}.chunk, ptr {frame}, i64 {nest.parallel_loop.num_chunks}"
-            _call_cancellable(b, f"@{PARALLEL_FOR}(ptr %control, {chunk_args})", leave)
+            call = parallel_for(b, b.doc, name, args, nest.parallel_loop.num_chunks, bool(nest.private_bufs))
+            _call_cancellable(b, call, leave)
             continue
         declare(b.module, name, args, nest.is_cancellable)
         if nest.is_cancellable:
-            _call_cancellable(b, f"@{name}({', '.join([*args, 'ptr %control'])})", leave)
+            _call_cancellable(b, f"i1 @{name}({', '.join([*args, 'ptr %control'])})", leave)
         else:
             b.line(f"call void @{name}({', '.join(args)})")
 
 
 def _call_cancellable(b: Builder, call: str, leave: str) -> None:
     next_block = b.fresh("after")
-    b.branch(b.assign(f"call i1 {call}", "cancelled"), leave, next_block)
+    b.branch(b.assign(f"call {call}", "cancelled"), leave, next_block)
     b.label(next_block)
 
 
 def _is_cancellable(nests: Sequence[Nest]) -> bool:
     return any(nest.is_cancellable or nest.parallel_loop for nest in nests)
-
-
-def _frame(b: Builder, values: Sequence[str]) -> str:
-    """Allocates a structure of the values on the stack and returns its address."""
-    frame = b.assign(f"alloca [{len(values)} x i64]", "frame")
-    for position, value in enumerate(values):
-        b.line(f"store {value}, ptr {address(b, 'i64', frame, position)}")
-    return frame
 
 
 def _return(b: Builder, thread: str, result: int) -> None:

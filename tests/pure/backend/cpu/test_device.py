@@ -8,7 +8,8 @@ import pytest
 
 from ocannl.backend import Location, OutOfMemory
 from ocannl.backend.cpu import device as device_module
-from ocannl.backend.cpu.device import ALIGNMENT_BYTES, CpuDevice, memory_bytes
+from ocannl.backend.cpu.device import CpuDevice, memory_bytes
+from ocannl.backend.cpu.host_slab import ALIGNMENT_BYTES
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 1000, 1 << 20])
@@ -130,12 +131,12 @@ def test_large_slabs_begin_at_a_huge_page(size_bytes, alignment_bytes):
 
 def test_the_garbage_collector_may_free_a_slab_during_an_allocation(monkeypatch):
     device = CpuDevice()
-    first, aligned = device.alloc_pool(900), device_module._aligned
+    first, aligned = device.alloc_pool(900), device_module.aligned_slab
 
     def collecting(size):
         device.free_pool(first)
         return aligned(size)
 
-    monkeypatch.setattr(device_module, "_aligned", collecting)
+    monkeypatch.setattr(device_module, "aligned_slab", collecting)
     device.alloc_pool(50)
     assert device.bytes_in_use == 50

@@ -9,7 +9,7 @@ if `*cancel` has been set or if a signal (Ctrl-C) has raised a Python exception,
 checked at most once per `SIGNAL_CHECK_INTERVAL_NS`.
 
     struct control {
-        int32_t version;                    // 1; later versions only add fields
+        int32_t version;                    // 2; later versions only add fields
         int32_t clock_id;
         volatile int32_t *cancel;
         void *(*release)(void);             // PyEval_SaveThread: releases the GIL
@@ -22,6 +22,7 @@ checked at most once per `SIGNAL_CHECK_INTERVAL_NS`.
         struct thread_pool *pool;           // the thread pool of this process; null if there is none
         int64_t threads;                    // maximum number of threads for this program, including the caller
         struct control *without_signals;    // control of the pool's worker threads: a copy without `signals`
+        char *private_arrays;               // 524288 bytes for each thread; null if no program needs them
     };
 
 Parallel loops (`Nest.parallel_loop`) run on the thread pool, if there is one:
@@ -35,8 +36,9 @@ Parallel loops (`Nest.parallel_loop`) run on the thread pool, if there is one:
 
 `parallel_for` calls `body(frame, chunk, thread)` exactly once for every chunk in [0, `num_chunks`), on at most
 `threads` threads (the caller is thread 0), and returns after the last call. If a call returns nonzero, no further chunk
-is started and the result is 1. If the pool is busy, the caller executes all chunks itself. Worker threads never acquire
-the GIL, so a program that holds it can use the pool without deadlock.
+is started and the result is 1. The body of a loop with private arrays (see `ir.private_scope`) is called once per
+thread, and claims the chunks of the loop itself. If the pool is busy, the caller executes all chunks itself. Worker
+threads never acquire the GIL, so a program that holds it can use the pool without deadlock.
 
 Programs that hold the GIL also have a vectorcall entry point, through which Python calls them without ctypes:
 
@@ -58,11 +60,11 @@ otherwise it forwards the arguments to the fallback.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ocannl.ir.loops import AccessMode, Body, Buf, For, MemorySpace, Poll, Proc, Stmt, region_body
+from ocannl.ir.loops import AccessMode, Buf, For, MemorySpace, Poll, Proc, outermost
 from ocannl.ir.name_mangling import identifier
+from ocannl.ir.private_scope import private_scope
 from ocannl.ir.stack_size import stack_bytes
 from ocannl.ir.walk import walk
 from ocannl.ir.work import work
@@ -87,6 +89,7 @@ class Signature:
     is_parallel: bool  # contains parallel loops
     holds_gil: bool
     stack_bytes: int  # of local arrays
+    has_private_arrays: bool = False  # threads fill arrays of their own
 
 
 SIGNAL_CHECK_INTERVAL_NS = 20_000_000
@@ -106,14 +109,12 @@ def holds_gil(proc: Proc) -> bool:
 
 
 def _has_parallel_loops(proc: Proc) -> bool:
-    return any(isinstance(stmt, For) and stmt.parallel_chunk for stmt in _outermost(proc.body))
+    has_parallel_loop = any(isinstance(stmt, For) and stmt.parallel_chunk for stmt in outermost(proc.body))
+    return has_parallel_loop or _has_private_arrays(proc)
 
 
-def _outermost(body: Body) -> Iterator[Stmt]:
-    """The statements of a body, with those of its regions."""
-    for stmt in body:
-        yield stmt
-        yield from _outermost(region_body(stmt) or ())
+def _has_private_arrays(proc: Proc) -> bool:
+    return any(private_scope(stmt) is not None for stmt in outermost(proc.body))
 
 
 def signature(proc: Proc) -> Signature:
@@ -122,5 +123,6 @@ def signature(proc: Proc) -> Signature:
     if proc.arena:
         regions.append(MemoryRegion("arena", proc.arena, True))
     return Signature(
-        proc.name, tuple(regions), len(proc.syms), _has_parallel_loops(proc), holds_gil(proc), stack_bytes(proc)
+        proc.name, tuple(regions), len(proc.syms), _has_parallel_loops(proc), holds_gil(proc), stack_bytes(proc),
+        _has_private_arrays(proc),
     )

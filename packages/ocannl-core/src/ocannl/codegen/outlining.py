@@ -11,6 +11,9 @@
     sequential for t:   -+
       parallel for i:    |-  one nest; all inner nests become callees, and may be parallel
       for j: ...        -+
+    scope:              -+
+      local s; for j: ...|  one nest; each thread calls the functions that fill its private arrays (`private_copies`)
+      parallel for i:   -+
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ from ocannl.ir.loops import (
     Var,
     region_body,
 )
+from ocannl.ir.private_scope import PrivateScope, private_scope
 from ocannl.ir.walk import walk
 from ocannl.ir.work import POLL_INTERVAL_OPS, work
 
@@ -85,30 +89,47 @@ class Nest:
     is_cancellable: bool = False  # polls or reads the clock, hence has a `control` parameter
     has_nontemporal_stores: bool = False  # needs a fence at its end
     stack_bytes: int = 0  # of the block for local arrays with offsets
+    private_bufs: tuple[Buf, ...] = ()  # arrays of each thread of the parallel loop
+    private_copies: tuple[Nest, ...] = ()  # fill the private arrays before the first iteration of a thread
+
+    @property
+    def free_variables(self) -> tuple[Buf | Sym, ...]:
+        return (*self.bufs, *self.syms)
+
+    @property
+    def params(self) -> tuple[Buf | Sym, ...]:
+        """The parameters of the function, in order; threads provide their private arrays."""
+        return (*self.bufs, *self.private_bufs, *self.syms)
+
+    @property
+    def function_body(self) -> Body:
+        """The statements of the function; without those that each thread executes before its first iteration."""
+        return (self.parallel_loop.loop,) if self.private_bufs and self.parallel_loop is not None else self.body
 
     @property
     def shared_locals(self) -> tuple[Local, ...]:
         """The local arrays through which callees communicate."""
-        loop = _only_loop(self.body) if self.callees else None
+        loop = _only_loop(self.function_body) if self.callees else None
         return _shared_locals(loop) if loop is not None else ()
 
     def is_caller(self, stmt: Stmt) -> bool:
         """Whether the body of this loop, or conditional, consists of the calls of `callees`."""
-        return bool(self.callees) and any(stmt is caller for caller in self.body)
+        return bool(self.callees) and any(stmt is caller for caller in self.function_body)
 
     @property
     def unaliased_bufs(self) -> frozenset[Buf]:
         """The arrays that overlap no other array of this nest. Pool buffers never do; arena and stack blocks may."""
+        bufs = (*self.bufs, *self.private_bufs)
         shared: set[Buf] = set()
         for home in (MemorySpace.ARENA, MemorySpace.LOCAL):
-            placed = [(buf.offset, buf) for buf in self.bufs if buf.space is home and buf.offset is not None]
+            placed = [(buf.offset, buf) for buf in bufs if buf.space is home and buf.offset is not None]
             end, widest = 0, None  # the block with the largest end so far
             for offset, block in sorted(placed, key=lambda item: item[0]):
                 if widest is not None and offset < end:
                     shared |= {block, widest}
                 if widest is None or offset + block.nbytes > end:
                     end, widest = offset + block.nbytes, block
-        return frozenset(self.bufs) - shared
+        return frozenset(bufs) - shared
 
 
 def outline_nests(proc: Proc) -> tuple[Nest, ...]:
@@ -128,6 +149,7 @@ def with_callees(nests: Iterable[Nest]) -> Iterator[Nest]:
     """The nests in postorder: callees before callers."""
     for nest in nests:
         yield from with_callees(nest.callees)
+        yield from with_callees(nest.private_copies)
         yield nest
 
 
@@ -160,6 +182,11 @@ def _only_region(body: Body) -> Stmt | None:
     return stmts[0] if len(stmts) == 1 and region_body(stmts[0]) is not None else None
 
 
+def _only_private_scope(body: Body) -> PrivateScope | None:
+    stmts = [stmt for stmt in body if not isinstance(stmt, Comment)]
+    return private_scope(stmts[0]) if len(stmts) == 1 else None
+
+
 def _split_body(body: Body) -> Iterator[Body]:
     pending: list[Stmt] = []
     for position, stmt in enumerate(body):
@@ -182,6 +209,9 @@ def _split_body(body: Body) -> Iterator[Body]:
 
 
 def _build_nest(body: Body) -> Nest:
+    scope = _only_private_scope(body)
+    if scope is not None:
+        return _build_private_nest(body, scope)
     region = _only_region(body)
     if region is not None:
         return _build_calling_nest(body, region, None, _split_into_nests(region_body(region) or ()))
@@ -265,6 +295,18 @@ def _build_calling_nest(
         is_cancellable=any(callee.is_cancellable or callee.parallel_loop is not None for callee in callees),
         has_nontemporal_stores=has_nontemporal_stores,
         stack_bytes=max([0, *map(_stack_end, placed), *(callee.stack_bytes for callee in callees)]),
+    )
+
+
+def _build_private_nest(body: Body, scope: PrivateScope) -> Nest:
+    """The nest of a parallel loop whose threads have private arrays. Its free variables are those of the loop and of
+    the statements that fill these arrays."""
+    copies, nest = tuple([_build_nest((stmt,)) for stmt in scope.copies]), _build_nest((scope.loop,))
+    parts = (*copies, nest)
+    bufs = dict.fromkeys(buf for part in parts for buf in part.bufs if buf not in scope.bufs)
+    syms = dict.fromkeys(sym for part in parts for sym in part.syms)
+    return replace(
+        nest, body=body, bufs=tuple(bufs), syms=tuple(syms), private_bufs=scope.bufs, private_copies=copies
     )
 
 

@@ -7,13 +7,14 @@
 
 Semantics. Statements execute in order. `For` executes its body for sym = lo, lo+step, ... below hi. A loop with a
 positive `parallel_chunk` has no loop-carried dependence, and threads execute chunks of that many iterations in any
-order. The mode is a hint: an `UNROLLED` loop repeats its body for each iteration; the iterations of a `VECTORIZED`
-loop, which has no loop-carried dependence except reductions, are the lanes of vectors, statement by statement, and its
-reductions are reassociated. A vectorized loop within a vectorized loop is a register tile, which may be transposed when
-it is loaded or stored. The iterations of a `SEQUENTIAL` loop, such as the steps of a recurrence, depend on each other;
-its body consists of whole nests, which may be parallel. `BindIndex` binds a symbol to the value of an integer
-expression and executes its body if the value is in the range of the symbol. A `nontemporal` store bypasses the caches,
-for cells that are not read again soon; its value is visible to all statements after the nest.
+order; `private_scope` gives them arrays of their own. The mode is a hint: an `UNROLLED` loop repeats its body for each
+iteration; the iterations of a `VECTORIZED` loop, which has no loop-carried dependence except reductions, are the lanes
+of vectors, statement by statement, and its reductions are reassociated. A vectorized loop within a vectorized loop is a
+register tile, which may be transposed when it is loaded or stored. The iterations of a `SEQUENTIAL` loop, such as the
+steps of a recurrence, depend on each other; its body consists of whole nests, which may be parallel. `BindIndex` binds
+a symbol to the value of an integer expression and executes its body if the value is in the range of the symbol. A
+`nontemporal` store bypasses the caches, for cells that are not read again soon; its value is visible to all statements
+after the nest.
 
 `Update(ref, op, e)` is `ref = ref op e` for a monoid op, so iterations of a reduction may be reordered. `Let` defines a
 value and `Local` allocates storage; the scope of both ends with the enclosing block. The operands and the result of an
@@ -26,6 +27,7 @@ that every access is in bounds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -42,6 +44,7 @@ class MemorySpace(Enum):
     GLOBAL = "global"  # owned by a context
     ARENA = "arena"  # one block per routine, shared by liveness
     LOCAL = "local"  # registers, or the stack of the call
+    PRIVATE = "private"  # of a thread, which fills it before its iterations of a parallel loop, see `private_scope`
 
 
 class AccessMode(Enum):
@@ -332,6 +335,13 @@ def region_body(stmt: Stmt) -> Body | None:
             return body
         case _:
             return None
+
+
+def outermost(body: Body) -> Iterator[Stmt]:
+    """The statements of a body, with those of its regions."""
+    for stmt in body:
+        yield stmt
+        yield from outermost(region_body(stmt) or ())
 
 
 def is_full(loop: For) -> bool:

@@ -195,7 +195,8 @@ def _append_lines(lines: list[Line], body: Body, depth: int, loops: PrintedLoops
                 lines.append((f"{pad}let {name} = {format_expr(value)}", None))
             case Local(buf, init):
                 initial = "" if init is None else f" = {format_number(init)}"
-                lines.append((f"{pad}local {buf.name}: {buf_type(buf)}{initial}", None))
+                kind = "private" if buf.space is MemorySpace.PRIVATE else "local"
+                lines.append((f"{pad}{kind} {buf.name}: {buf_type(buf)}{initial}", None))
             case Comment(text):
                 lines.append((f"{pad}# {' '.join(text.split())}", None))
             case Poll():

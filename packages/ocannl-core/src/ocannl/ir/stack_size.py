@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ocannl.ir.loops import BindIndex, Body, Buf, For, If, Let, Local, Proc
+from ocannl.ir.loops import BindIndex, Body, Buf, For, If, Let, Local, MemorySpace, Proc
 
 MAX_LOCAL_BYTES = 1 << 20  # for the planned block of a nest, and again for other local arrays of a function
 MAX_ROW_BYTES = MAX_LOCAL_BYTES // 4  # for an array within one row; a function may have several
@@ -31,7 +31,7 @@ def _nest_bytes(bufs: list[Buf]) -> int:
 def _local_bufs(body: Body) -> Iterator[Buf]:
     for stmt in body:
         match stmt:
-            case Local(buf):
+            case Local(buf) if buf.space is MemorySpace.LOCAL:
                 yield buf
             case For() | BindIndex():
                 yield from _local_bufs(stmt.body)

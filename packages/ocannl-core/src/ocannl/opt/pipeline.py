@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Proc, region_body
+from ocannl.ir.private_scope import MAX_PRIVATE_BYTES
 from ocannl.ir.tnode import TNode
 from ocannl.ir.verify import Stage
 from ocannl.opt import machine_model as machine
@@ -46,6 +47,7 @@ from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel.distribute_sequential_loops import distribute_sequential_loops
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
+from ocannl.opt.parallel.privatize_copies import privatize_copies
 from ocannl.opt.parallel.split_reductions import split_reductions
 from ocannl.opt.regions import in_regions
 from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices, schedule, schedule_simply
@@ -89,7 +91,7 @@ class Pass:
 WHOLE_PROGRAM_PASSES = frozenset({
     "decide_placement", "split_live_ranges", "inline_casts", "distribute_sequential_loops", "pad_rows",
     "hoist_invariant_nests", "precompute_weight_arrays", "schedule", "precompute_packed_weights", "parallelize",
-    "insert_polls", "allocate_memory",
+    "privatize_copies", "insert_polls", "allocate_memory",
 })  # fmt: skip
 """Passes that see a whole program; others see regions."""
 
@@ -108,6 +110,7 @@ def passes(
     """Returns the passes for a target, in order. Results are the same without any of them, but a program can only be
     compiled after placement and allocation, which have plain forms."""
     c, threshold = capabilities, capabilities.cpu.streaming_threshold_bytes
+    private_bytes = min(c.cpu.l2.size_bytes // machine.OPERAND_CACHE_DIVISOR, MAX_PRIVATE_BYTES)
     min_prefetched_bytes = round(machine.PREFETCHED_L2_RATIO * c.cpu.l2.size_bytes)
     fuses = c.wants_schedule or c.wants_fusion_groups
     splits = c.wants_schedule or c.grid_threads > 0
@@ -181,6 +184,10 @@ def passes(
         Pass("use_nontemporal_stores", lambda proc: use_nontemporal_stores(proc, threshold), when=c.wants_schedule),
         Pass("fuse_parallel_loops", fuse_parallel_loops, when=c.wants_schedule),  # last to see single nests
         Pass("parallelize", parallelize, when=c.wants_schedule),  # before `insert_polls`, which splits loops
+        Pass(
+            "privatize_copies", lambda proc: privatize_copies(proc, private_bytes),
+            when=c.wants_schedule and c.private_copies,
+        ),
         Pass("insert_polls", insert_polls, when=c.wants_schedule),
         Pass(  # after all passes that introduce operations
             "compose_operations",

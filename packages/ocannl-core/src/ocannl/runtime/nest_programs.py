@@ -13,6 +13,7 @@ from ocannl.ir.loops import (
     Buf,
     Comment,
     For,
+    If,
     Local,
     MemorySpace,
     Proc,
@@ -25,6 +26,7 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.precision import int64
+from ocannl.ir.private_scope import private_scope
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.nests import bound_names
@@ -67,7 +69,7 @@ def partition(proc: Proc, with_timestamps: bool = True) -> tuple[NestProgram, ..
         if not written:
             continue
         name, members, timestamps = program_names(f"{proc.name}_{written[0].name}"), [], None
-        has_loop = any(isinstance(stmt, For) for stmt in nest.body)  # conditional code is not divided
+        has_loop = any(isinstance(stmt, For) for stmt in nest.function_body)  # conditional code is not divided
         parts = _part_caller(nest).callees if with_timestamps and has_loop else ()
         for part in parts or (nest,):
             heading = _heading(part.body) or heading
@@ -106,7 +108,13 @@ def _with_timestamps(nest: Nest, name: str) -> tuple[Nest, TNode]:
     if caller is not nest:
         strips = _part_loop(nest)
         stamped = replace(strips, body=tuple([stamped if stmt is loop else stmt for stmt in strips.body]))
-    return replace(nest, body=(stamped,), bufs=(*nest.bufs, buf)), node
+    statements = tuple([_with_last(stmt, stamped) for stmt in nest.body if not isinstance(stmt, Comment)])
+    return replace(nest, body=statements, bufs=(*nest.bufs, buf)), node
+
+
+def _with_last(stmt: Stmt, loop: For) -> Stmt:
+    """Returns the loop in place of `stmt`, or of the last statement of a scope with private arrays."""
+    return If(stmt.cond, (*stmt.then[:-1], loop)) if isinstance(stmt, If) and private_scope(stmt) else loop
 
 
 def _part_caller(nest: Nest) -> Nest:
@@ -118,7 +126,7 @@ def _part_caller(nest: Nest) -> Nest:
 
 def _part_loop(nest: Nest) -> For:
     """Returns the loop that calls the parts."""
-    (loop,) = (stmt for stmt in nest.body if isinstance(stmt, For))
+    (loop,) = (stmt for stmt in nest.function_body if isinstance(stmt, For))
     return loop
 
 

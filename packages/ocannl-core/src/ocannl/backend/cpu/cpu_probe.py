@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ocannl.backend.api import Entry, Location
-from ocannl.backend.cpu.device import HUGE_PAGE_BYTES, HostSlab, devices, memory_bytes
+from ocannl.backend.cpu.device import devices, memory_bytes
+from ocannl.backend.cpu.host_slab import HUGE_PAGE_BYTES, HostSlab
 from ocannl.backend.cpu.native_code import NativeCode
 from ocannl.backend.cpu.probe_programs import (
     CHAIN_STEP_CYCLES,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,23 +16,12 @@ from typing import Any
 import numpy as np
 
 from ocannl.backend.api import Device, Location, Queue
+from ocannl.backend.cpu.host_slab import HostSlab, aligned_slab
 from ocannl.backend.cpu.queue import InlineQueue, ThreadedQueue
 from ocannl.base.errors import OutOfMemory
 from ocannl.base.forks import after_fork_in_child
 
-ALIGNMENT_BYTES = 64  # size of a cache line and of the widest vector
 MIN_DEVICES = 8
-HUGE_PAGE_BYTES = 1 << 21
-MIN_HUGE_BYTES = HUGE_PAGE_BYTES // 2  # of a slab in huge pages
-MIN_ADVISED_BYTES = 1 << 22  # of an allocation for which NumPy asks the system for huge pages
-
-
-@dataclass(eq=False, slots=True)
-class HostSlab:
-    """Aligned host memory, freed when the slab is garbage-collected."""
-
-    bytes: np.ndarray[Any, np.dtype[np.uint8]]
-    address: int
 
 
 @cache
@@ -74,7 +62,7 @@ class CpuDevice:
             if self._in_use + size_bytes > limit:
                 raise OutOfMemory(message)
             try:
-                slab = _aligned(size_bytes)
+                slab = aligned_slab(size_bytes)
             except MemoryError:
                 raise OutOfMemory(message) from None
             self._in_use += size_bytes
@@ -110,17 +98,6 @@ class CpuDevice:
 
     def queue(self, threaded: bool, threads: int = 1) -> Queue:
         return ThreadedQueue(self, threads) if threaded else InlineQueue(self, threads)
-
-
-def _aligned(size_bytes: int) -> HostSlab:
-    """Allocates a slab. A large one begins at a huge page, of which far fewer than of small pages cover the arrays of a
-    program: addresses are translated faster, and the first access to the memory takes less time. What the allocation
-    is larger than the slab is never touched, and takes no memory."""
-    is_large = size_bytes >= MIN_HUGE_BYTES
-    alignment_bytes = HUGE_PAGE_BYTES if is_large else ALIGNMENT_BYTES
-    raw = np.empty(max(size_bytes + alignment_bytes, MIN_ADVISED_BYTES if is_large else 0), np.uint8)
-    start = -raw.ctypes.data % alignment_bytes
-    return HostSlab(raw[start : start + size_bytes], raw.ctypes.data + start)
 
 
 def _require_inside(slab: HostSlab, start: int, size_bytes: int) -> None:

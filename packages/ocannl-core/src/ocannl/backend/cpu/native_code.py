@@ -23,7 +23,7 @@ from ocannl.base.errors import CompileError, Unsupported
 from ocannl.codegen.abi import MemoryRegion, Signature
 from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import ALL_OPERATIONS, Capabilities
-from ocannl.ir.loops import Apply, Proc, ReadClock, Update
+from ocannl.ir.loops import Apply, Local, MemorySpace, Proc, ReadClock, Update
 from ocannl.ir.name_mangling import identifier
 from ocannl.ir.walk import walk
 
@@ -49,18 +49,20 @@ def backend_version(distribution: str, file: str) -> str:
 
 def validate(procs: Sequence[Proc], capabilities: Capabilities, backend: str) -> None:
     """Raises `CompileError` for invalid program names, and `Unsupported` for what is not claimed: precisions of
-    arrays, operations and timestamps."""
+    arrays, operations, private arrays and timestamps."""
     names = [proc.name for proc in procs]
     if len(set(names)) != len(names) or any(identifier(name) != name for name in names):
         raise CompileError(f"names of programs must be distinct identifiers: {', '.join(names)}")
     for buf in (buf for proc in procs for buf in proc.bufs):
         if buf.precision.name not in capabilities.precisions:
             raise Unsupported(f"`{buf.name}` is {buf.precision}, not among the `precisions` of backend `{backend}`")
-    if capabilities.timestamps and capabilities.operations >= ALL_OPERATIONS:
+    if capabilities.private_copies and capabilities.timestamps and capabilities.operations >= ALL_OPERATIONS:
         return
     for node in (node for proc in procs for node in walk(proc.body)):
         if isinstance(node, ReadClock) and not capabilities.timestamps:
             raise Unsupported(f"backend `{backend}` has no `timestamps`")
+        if isinstance(node, Local) and node.buf.space is MemorySpace.PRIVATE and not capabilities.private_copies:
+            raise Unsupported(f"backend `{backend}` makes no `private_copies`")
         if isinstance(node, Apply | Update) and node.op.name not in capabilities.operations:
             raise Unsupported(f"`{node.op}` is not among the `operations` of backend `{backend}`")
 
@@ -150,7 +152,8 @@ def _signature(stored: dict[str, Any]) -> Signature:
     regions = tuple(MemoryRegion(**r) for r in stored["regions"])
     is_parallel, holds_gil = bool(stored["is_parallel"]), bool(stored["holds_gil"])
     symbols, stack_bytes = int(stored["symbols"]), int(stored["stack_bytes"])
-    return Signature(str(stored["name"]), regions, symbols, is_parallel, holds_gil, stack_bytes)
+    has_private_arrays = bool(stored["has_private_arrays"])
+    return Signature(str(stored["name"]), regions, symbols, is_parallel, holds_gil, stack_bytes, has_private_arrays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +204,8 @@ class NativeCode:
         refuse_overlap(name, regions, starts)
         if program.signature.is_parallel and queue.control.threads > 1 and self.pool_code is not None:
             queue.control.pool = thread_pool(queue.control.threads, self.pool_code)
+        if program.signature.has_private_arrays:
+            queue.reserve_private_arrays()
         addresses = (ctypes.c_void_p * max(1, len(starts)))(*starts)
         values = (ctypes.c_int64 * max(1, symbols))()
         native = ctypes.PYFUNCTYPE(ctypes.c_int32)(program.address)

@@ -15,8 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ocannl.backend.api import Device, Event, Location
+from ocannl.backend.cpu.host_slab import MIN_HUGE_BYTES, aligned_slab
 from ocannl.backend.cpu.work_queue import QueueEvent, WorkQueue
 from ocannl.base.errors import BackendError
+from ocannl.ir.private_scope import MAX_PRIVATE_BYTES
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -52,12 +54,13 @@ class Control(ctypes.Structure):
         ("pool", ctypes.c_void_p),
         ("threads", ctypes.c_int64),
         ("without_signals", ctypes.c_void_p),
+        ("private_arrays", ctypes.c_void_p),
     )
 
     @staticmethod
     def new(threads: int, *, handles_signals: bool) -> Control:
         cancel = ctypes.pointer(ctypes.c_int32(0))
-        controls = [Control(1, CLOCK, cancel, **_functions(), threads=threads) for _ in range(2)]
+        controls = [Control(2, CLOCK, cancel, **_functions(), threads=threads) for _ in range(2)]
         control, without_signals = controls
         if handles_signals and without_signals.clock:
             control.signals = _address(ctypes.pythonapi.PyErr_CheckSignals)
@@ -109,6 +112,13 @@ class CpuQueue:
     control: Control
     submit: Callable[..., None]
     synchronize: Callable[[], None]
+
+    def reserve_private_arrays(self) -> None:
+        """Allocates memory for private arrays of all threads, unless there is some. It is not part of the budget."""
+        if not self.control.private_arrays:
+            size_bytes = max(self.control.threads * MAX_PRIVATE_BYTES, MIN_HUGE_BYTES)
+            self._private_arrays = aligned_slab(size_bytes)
+            self.control.private_arrays = self._private_arrays.address
 
     def zero(self, where: Location, size_bytes: int) -> None:
         target = self.device.window(where, size_bytes)

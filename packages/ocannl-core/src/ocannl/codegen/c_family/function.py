@@ -18,6 +18,15 @@ from functools import cache
 
 from ocannl.base.errors import CompileError
 from ocannl.codegen.c_family import builtins, transpose, vectors
+from ocannl.codegen.c_family.chunk_function import (
+    CHUNK,
+    CONTROL,
+    FRAME,
+    TAKEN,
+    ChunkFunction,
+    function_head,
+    parallel_call,
+)
 from ocannl.codegen.c_family.dialect import Dialect, Prelude
 from ocannl.codegen.c_family.expressions import OPERATORS, SCALAR_LOCAL, ScalarExpressions, is_fused
 from ocannl.codegen.c_family.infix import ExprText
@@ -25,7 +34,7 @@ from ocannl.codegen.c_family.tile_expressions import RegisterTile
 from ocannl.codegen.c_family.vector_expressions import VectorExpressions
 from ocannl.codegen.c_family.vectors import split_width
 from ocannl.codegen.numbers import is_narrow
-from ocannl.codegen.outlining import Nest, ParallelLoop
+from ocannl.codegen.outlining import Nest
 from ocannl.codegen.text_sections import Document
 from ocannl.ir.loops import (
     Apply,
@@ -52,9 +61,7 @@ from ocannl.ir.name_mangling import Namer
 from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl.ir.walk import Node, children, walk
 
-MAX_LINE_LENGTH = 100  # longer function heads are wrapped
 CONDITIONAL_OPS = frozenset({"where", "relu_gate", "sat01_gate"})  # operations that do not need all operands
-CONTROL, FRAME, CHUNK = "control", "frame", "chunk"  # names of parameters and suffixes of functions
 LANE_TOTAL = "total of lanes"  # not an identifier, hence never a name of the program
 
 
@@ -68,7 +75,8 @@ def reserved(dialect: Dialect) -> frozenset[str]:
         | frozenset(vectors.names())
         | frozenset(transpose.names())
         | frozenset(mathematical)
-        | {CONTROL, FRAME, CHUNK, dialect.poll.name, dialect.parallel_for.name, dialect.read_clock.name}
+        | {CONTROL, FRAME, CHUNK, TAKEN, dialect.poll.name, dialect.parallel_for.name, dialect.read_clock.name}
+        | {dialect.claim.name, dialect.stop_claims.name}
     )
 
 
@@ -106,7 +114,7 @@ class _FunctionPrinter:
         written = {node.ref.buf for node in walk(nest.body) if isinstance(node, Store | Update | ReadClock)}
         unaliased = nest.unaliased_bufs
         params: list[str] = []
-        for buf in nest.bufs:
+        for buf in (*nest.bufs, *nest.private_bufs):
             array = self.names(buf.name)
             self.values.arrays[buf] = ExprText(array)
             constant = "" if buf in written else "const "
@@ -117,9 +125,13 @@ class _FunctionPrinter:
             self.syms.append(index)
             self.values.syms[sym] = ExprText(index)
             params.append(f"{dialect.index} {index}")
-        self.frame_fields = [*params, dialect.control]
+        self.chunk_function: ChunkFunction | None = None
         self.chunk_bounds = ("", "")  # parameters with the iterations of a chunk of the parallel loop
         if nest.parallel_loop is not None:
+            names = [*(self.values.arrays[buf].text for buf in (*nest.bufs, *nest.private_bufs)), *self.syms]
+            declared = dict(zip(nest.params, zip(params, names, strict=True), strict=True))
+            fields = {x: declared[x] for x in nest.free_variables}
+            self.chunk_function = ChunkFunction(dialect, prelude, doc, nest, functions, fields, reserved(dialect))
             self.chunk_bounds = (self.names("first"), self.names("limit"))
             params += [f"{dialect.index} {bound}" for bound in self.chunk_bounds]
         for equivalent_nest in equivalent_nests:
@@ -140,51 +152,18 @@ class _FunctionPrinter:
             self.line(dialect.stack_block.format(type="char", name=self.stack, count=nest.stack_bytes))
 
     def print(self) -> None:
-        self.block(self.nest.body)
+        self.block(self.nest.function_body)
         if self.nest.has_nontemporal_stores and self.d.fence:
             self.line(self.d.fence)
         if self.nest.is_cancellable:
             self.line("return 0;")
         self.doc.line("}")
-        if self.nest.parallel_loop is not None:
+        if self.chunk_function is not None:
             self.doc.line()
-            self.print_chunk_function(self.nest.parallel_loop)
+            self.chunk_function.print()
 
     def declaration(self) -> list[str]:
-        if self.nest.parallel_loop is None:
-            return [f"{self.head};"]
-        return [*self.frame_lines(), f"{self.chunk_head()};"]
-
-    def frame_lines(self) -> list[str]:
-        """The structure of the nest's arguments."""
-        fields = [field.replace(f"{self.d.restrict} ", "") for field in self.frame_fields]
-        return [f"struct {self.name}_{FRAME} {{", *(f"{self.d.indent}{field};" for field in fields), "};"]
-
-    def chunk_head(self) -> str:
-        params = ["void *arg", f"{self.d.index} {CHUNK}", f"{self.d.index} thread"]
-        return function_head(self.d.nest, "int", f"{self.name}_{CHUNK}", params)
-
-    def print_chunk_function(self, loop: ParallelLoop) -> None:
-        """The structure of the nest's arguments, and the function that executes one chunk of its parallel loop."""
-        frame, index = f"{self.name}_{FRAME}", self.d.index
-        for text in (*self.frame_lines(), "", self.chunk_head(), "{"):
-            self.doc.line(text)
-        self.line(f"struct {frame} *{FRAME} = arg;")
-        self.line(f"{self.d.control} = thread ? {FRAME}->{CONTROL}->without_signals : {FRAME}->{CONTROL};")
-        is_polled = f"{CHUNK} % {loop.poll_interval} == {loop.poll_interval - 1} && " if loop.poll_interval > 1 else ""
-        self.line(f"if ({is_polled}{self.d.poll.name}({CONTROL})) return 1;")
-        scale = f" * {loop.chunk_size}" if loop.chunk_size > 1 else ""
-        offset = f" + {loop.first}" if loop.first else ""
-        self.line(f"{index} first = {CHUNK}{scale}{offset}, limit = first + {loop.chunk_size};")
-        self.line(f"if (limit > {loop.limit}) limit = {loop.limit};")
-        arrays = [self.values.arrays[buf].text for buf in self.nest.bufs]
-        args = [f"{FRAME}->{name}" for name in (*arrays, *self.syms)]
-        if self.nest.is_cancellable:
-            self.line(f"return {self.name}({', '.join([*args, 'first', 'limit', CONTROL])});")
-        else:
-            self.line(f"{self.name}({', '.join([*args, 'first', 'limit'])});")
-            self.line("return 0;")
-        self.doc.line("}")
+        return [f"{self.head};"] if self.chunk_function is None else self.chunk_function.declaration()
 
     # ------------------------------------------------------------------------------------------------------ statements
 
@@ -276,9 +255,9 @@ class _FunctionPrinter:
             function = self.functions[callee]
             if callee.parallel_loop is not None:
                 parallel_for = self.values.prelude.use(self.d.parallel_for)
-                frame = self.names(FRAME)
-                self.line(f"struct {function}_{FRAME} {frame} = {{ {', '.join([*args, CONTROL])} }};")
-                call = f"{CONTROL}, {function}_{CHUNK}, &{frame}, {callee.parallel_loop.num_chunks}"
+                lines, call = parallel_call(self.d, callee, function, args, self.names)
+                for text in lines:
+                    self.line(text)
                 self.line(f"if ({parallel_for}({call})) return 1;")
             elif callee.is_cancellable:
                 self.line(f"if ({function}({', '.join([*args, CONTROL])})) return 1;")
@@ -413,13 +392,6 @@ class _FunctionPrinter:
             self.values.variables[LANE_TOTAL] = number
             self.update(Update(stmt.ref, stmt.op, Var(LANE_TOTAL, precision)))
         self.values = vector
-
-
-def function_head(form: str, type_: str, name: str, params: list[str]) -> str:
-    """The head of a function, with one parameter per line if it is too long for one line."""
-    head = form.format(type=type_, name=name, params=", ".join(params) or "void")
-    wrapped = "\n    " + ",\n    ".join(params)
-    return head if len(head) <= MAX_LINE_LENGTH else form.format(type=type_, name=name, params=wrapped)
 
 
 def _has_conditional_reads(node: Node) -> bool:

@@ -14,6 +14,7 @@ from ocannl.ir.loops import (
     Body,
     Buf,
     For,
+    If,
     Load,
     Local,
     MemorySpace,
@@ -24,6 +25,7 @@ from ocannl.ir.loops import (
     Update,
     region_body,
 )
+from ocannl.ir.private_scope import private_scope
 from ocannl.ir.walk import walk
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import accessed_buffers
@@ -72,6 +74,9 @@ def _allocate_locals(stmt: Stmt, alignment_bytes: int) -> Stmt:
     region = region_body(stmt)
     if region is not None and isinstance(stmt, For | BindIndex):
         return replace(stmt, body=tuple([_allocate_locals(inner, alignment_bytes) for inner in region]))
+    if private_scope(stmt) is not None:
+        assert isinstance(stmt, If)
+        return If(stmt.cond, tuple([_allocate_locals(inner, alignment_bytes) for inner in stmt.then]))
     if not isinstance(stmt, For):
         return stmt
     local = [inner.buf for inner in stmt.body if isinstance(inner, Local) and inner.buf.shape and inner.init is None]

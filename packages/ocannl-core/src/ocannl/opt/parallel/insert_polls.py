@@ -8,6 +8,7 @@ from dataclasses import replace
 from ocannl.ir.affine import Affine, Bound, Sym
 from ocannl.ir.loops import BindIndex, Body, For, If, Mode, Poll, Proc, Stmt
 from ocannl.ir.name_mangling import Namer
+from ocannl.ir.private_scope import private_scope
 from ocannl.ir.work import max_trip_count, stmt_work
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import bound_names
@@ -54,6 +55,8 @@ def _insert_between(body: Body, ops: Sequence[int], interval_ops: int, names: Na
 
 def _insert_inside(stmt: Stmt, ops: int, interval_ops: int, names: Namer) -> Stmt:
     match stmt:
+        case If(cond, (*first, loop), ()) if private_scope(stmt) is not None:
+            return If(cond, (*first, _insert_inside(loop, stmt_work(loop), interval_ops, names)))
         case If(cond, on_true, on_false):
             return If(cond, *(
                 _insert_between(branch, list(map(stmt_work, branch)), interval_ops, names)

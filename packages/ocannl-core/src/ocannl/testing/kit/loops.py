@@ -7,16 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ocannl.ir.affine import Bound, Sym, SymKind
+from ocannl.ir.affine import TRUE, Bound, Sym, SymKind
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
     BindIndex,
     Const,
     For,
+    If,
     IndexValue,
     Load,
     Local,
+    MemorySpace,
     Mode,
     Poll,
     Store,
@@ -120,6 +122,41 @@ class Loops(Area):
         want_y = (y + x.sum(1)).astype(p.numpy)
         want = (x, want_y + 1, want_y.sum(keepdims=True))
         example = case("claimed", [(bx, x), (by, y), (bt, total)], body, want=want)
+        for threaded in (False, True):
+            queue = bench.device.queue(threaded, threads)
+            for _ in range(3):
+                bench.check(example, queue=queue)
+
+    @pytest.mark.parametrize("threads", [1, 2, 5])
+    @pytest.mark.parametrize("claimed", [1, 7, 64])
+    def test_arrays_of_each_thread(self, bench: Bench, threads: int, claimed: int) -> None:
+        """Each thread fills its private arrays before its first iteration."""
+        if not bench.backend.capabilities.private_copies:
+            pytest.skip("the backend makes no private copies")
+        p = bench.number
+        x, w, y = numbers(p, 64, 5), numbers(p, 5, 7), np.zeros((64, 7), p.numpy)
+        bx, bw, by = pool("x", x, AccessMode.IN), pool("w", w, AccessMode.IN), pool("y", y, AccessMode.OUT)
+        first, second = (replace(local(name, p, 5), space=MemorySpace.PRIVATE) for name in ("first", "second"))
+        i, j, o, k, n, c = sym("i", 64), sym("j", 5), sym("o", 7), sym("k", 5), sym("n", 5), sym("c", 5)
+        t = local("t", p)
+        row = (
+            loop(o, (
+                Local(t, 0),
+                loop(k, (Update(cell(t), ADD, load(first, k)), Update(cell(t), ADD, load(second, A(4) - k)))),
+                Store(cell(by, i, o), Load(cell(t))),
+            )),
+            loop(j, (Update(cell(by, i, 0), ADD, load(bx, i, j)),)),
+        )  # fmt: skip
+        scope = If(TRUE, (
+            Local(first),
+            Local(second),
+            loop(c, (Store(cell(first, c), load(bw, c, 0)),)),
+            loop(n, (Store(cell(second, n), load(bw, n, 1)),)),
+            replace(loop(i, row), parallel_chunk=claimed),
+        ))  # fmt: skip
+        want_y = np.zeros_like(y) + (w[:, 0] + w[:, 1]).sum()
+        want_y[:, 0] += x.sum(1)
+        example = case("private", [(bx, x), (bw, w), (by, y)], (scope,), want=(x, w, want_y.astype(p.numpy)))
         for threaded in (False, True):
             queue = bench.device.queue(threaded, threads)
             for _ in range(3):

@@ -1,0 +1,173 @@
+"""Privatizes copies that all threads of a parallel loop read (array privatization, Tu and Padua 1993)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ocannl.ir.accesses import alias_class
+from ocannl.ir.affine import TRUE, Sym
+from ocannl.ir.free_symbols import mentioned_symbols
+from ocannl.ir.loops import (
+    AccessMode,
+    BindIndex,
+    Body,
+    Buf,
+    Cast,
+    Expr,
+    For,
+    If,
+    Load,
+    Local,
+    MemorySpace,
+    Proc,
+    Stmt,
+    Store,
+    region_body,
+)
+from ocannl.ir.private_scope import private_offsets
+from ocannl.ir.walk import walk
+from ocannl.opt.analysis.nests import accessed_buffers, is_parallel_loop, leaves
+from ocannl.opt.analysis.substitution import with_buffers
+
+
+def privatize_copies(proc: Proc, max_bytes: int) -> Proc:
+    """Lets each thread of a parallel loop make its own copies of operands, up to `max_bytes`:
+
+        proc step                                   proc step
+          w : f32[3,2]  in                            w : f32[3,2]  in
+          t : f32[2,3]  arena                         x : f32[8,3]  in
+          x : f32[8,3]  in                            y : f32[8,2]  inout
+          y : f32[8,2]  inout                         scope:
+          for i in 0..2:                                private t: f32[2,3]
+            for j in 0..3:                              for i in 0..2:
+              t[i, j] = w[j, i]               ==>         for j in 0..3:
+          parallel(chunk=1) for b in 0..8:                  t[i, j] = w[j, i]
+            for o in 0..2:                              parallel(chunk=1) for b in 0..8:
+              for k in 0..3:                              for o in 0..2:
+                y[b, o] += x[b, k] * t[o, k]                for k in 0..3:
+                                                              y[b, o] += x[b, k] * t[o, k]
+
+    The lines of a shared copy move between cores twice: when other threads read them, and when the next call of the
+    routine writes them again. To copy them several times takes less time, as long as they stay in the private caches. A
+    copy of which each iteration reads a part of its own remains shared.
+    """
+    users = Counter(alias_class(buf) for stmt in _statements(proc.body) for buf in _buffers(stmt))
+    body, private = _privatize(proc.body, users, max_bytes)
+    if not private:
+        return proc
+    return replace(proc, body=body, bufs=tuple([buf for buf in proc.bufs if buf not in private]))
+
+
+def _statements(body: Body) -> Iterator[Stmt]:
+    """Yields the nests of a body and of its regions."""
+    for stmt in body:
+        inner = region_body(stmt)
+        if inner is None:
+            yield stmt
+        else:
+            yield from _statements(inner)
+
+
+def _buffers(stmt: Stmt) -> set[Buf]:
+    read, written = accessed_buffers(stmt)
+    return {*read, *written}
+
+
+def _privatize(body: Body, users: Mapping[object, int], max_bytes: int) -> tuple[Body, set[Buf]]:
+    """Privatizes copies in a body and its regions; `users` counts the nests that access each array. Returns the new
+    body, and the arrays that are private now."""
+    private: set[Buf] = set()
+    stmts: list[Stmt] = []
+    for stmt in body:
+        inner = region_body(stmt)
+        if inner is not None:
+            assert isinstance(stmt, For | BindIndex)
+            new, inner_private = _privatize(inner, users, max_bytes)
+            stmt, private = replace(stmt, body=new) if inner_private else stmt, private | inner_private
+        stmts.append(stmt)
+    copies: dict[int, list[int]] = {}  # positions of copies by that of their loop
+    private_bytes: Counter[int] = Counter()
+    local_bufs: dict[Buf, Buf] = {}
+    for buf, positions in _copied_arrays(stmts, users).items():
+        *writers, reader = positions
+        (_, nbytes) = private_offsets([buf])
+        if private_bytes[reader] + nbytes <= max_bytes:
+            private_bytes[reader] += nbytes
+            copies.setdefault(reader, []).extend(writers)
+            local_bufs[buf] = replace(buf, space=MemorySpace.PRIVATE)
+    if not local_bufs:
+        return tuple(stmts), private
+    moved = {position for positions in copies.values() for position in positions}
+    new_body: list[Stmt] = []
+    for position, stmt in enumerate(stmts):
+        if position in copies:
+            parts = with_buffers((*(_as_serial(stmts[n]) for n in sorted(copies[position])), stmt), local_bufs)
+            read = _buffers(stmt)
+            locals_ = [Local(local) for buf, local in local_bufs.items() if buf in read]
+            new_body.append(If(TRUE, (*locals_, *parts)))
+        elif position not in moved:
+            new_body.append(stmt)
+    return tuple(new_body), private | local_bufs.keys()
+
+
+def _copied_arrays(body: Sequence[Stmt], users: Mapping[object, int]) -> dict[Buf, list[int]]:
+    """Returns the copies that the threads of one parallel loop share, with the positions of the statements that fill
+    them, and of the loop."""
+    accesses = [((), ()) if region_body(stmt) is not None else accessed_buffers(stmt) for stmt in body]
+    positions: dict[Buf, list[int]] = {}
+    for position, (read, written) in enumerate(accesses):
+        for buf in {*read, *written}:
+            if buf.space is MemorySpace.ARENA and buf.access is AccessMode.TEMP:
+                positions.setdefault(buf, []).append(position)
+
+    def is_private(buf: Buf, writers: Sequence[int], reader: int) -> bool:
+        if not writers or users[alias_class(buf)] != len(writers) + 1:
+            return False
+        loop = body[reader]
+        if not is_parallel_loop(loop) or buf in accesses[reader][1] or not all(_copies(body[n], buf) for n in writers):
+            return False
+        sources = {alias_class(source) for n in writers for source in accesses[n][0]}
+        written = {alias_class(target) for stmt in body[writers[0] : reader + 1] for target in _written(stmt)}
+        return not sources & written and not _reads_part(loop, buf)
+
+    return {buf: at for buf, at in positions.items() if is_private(buf, at[:-1], at[-1])}
+
+
+def _written(stmt: Stmt) -> set[Buf]:
+    """Returns the buffers that the statement writes, in regions as well."""
+    return {buf for inner in _statements((stmt,)) for buf in accessed_buffers(inner)[1]}
+
+
+def _copies(stmt: Stmt, target: Buf) -> bool:
+    """Whether the statement only copies another array to `target`."""
+    return isinstance(stmt, For) and all(
+        isinstance(leaf, Store) and leaf.ref.buf is target and _is_copied_value(leaf.value) and not leaf.nontemporal
+        for leaf in leaves((stmt,))
+    )
+
+
+def _is_copied_value(value: Expr) -> bool:
+    return isinstance(value.value if isinstance(value, Cast) else value, Load)
+
+
+def _reads_part(loop: Stmt, buf: Buf) -> bool:
+    """Whether the cells of the buffer that the loop reads depend on its iteration."""
+    assert isinstance(loop, For)
+    varying: set[Sym] = {loop.sym}
+    for node in walk(loop.body):
+        match node:
+            case BindIndex(sym):
+                varying.add(sym)
+            case For(sym) if varying.intersection(mentioned_symbols(node)):
+                varying.add(sym)
+            case Load(ref) if ref.buf is buf and varying.intersection(ref.syms):
+                return True
+            case _:
+                pass
+    return False
+
+
+def _as_serial(stmt: Stmt) -> Stmt:
+    return replace(stmt, parallel_chunk=0) if isinstance(stmt, For) and stmt.parallel_chunk else stmt
