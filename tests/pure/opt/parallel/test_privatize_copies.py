@@ -185,6 +185,17 @@ def test_private_arrays_take_no_space_on_the_stack_or_in_the_arena() -> None:
     assert stack_bytes(proc) == 0 and proc.arena == 0
 
 
+def test_of_a_copy_of_a_copy_the_last_one_moves() -> None:
+    """The loop that copies is parallel itself, and each of its iterations reads the whole first copy."""
+    first, source = temporary("first", 3), array("source", 3, access=AccessMode.IN)
+    n, i, j = Sym("n", 0, 2), Sym("i2", 0, 1), Sym("j2", 0, 2)
+    fill = loop(n, (Store(cell(first, n), Load(cell(source, n))),))
+    again = replace(loop(i, (loop(j, (Store(cell(T, i, j), Load(cell(first, j))),)),)), parallel_chunk=1)
+    proc = privatize_copies(Proc("step", (source, X, Y, first, T), (), (fill, again, product())), 1 << 10)
+    verify(proc, "optimized")
+    assert first in proc.bufs and T not in proc.bufs and proc.body[0] is fill
+
+
 def test_polls_stay_outside_of_the_copies() -> None:
     proc = insert_polls(privatize_copies(program(copy(), product()), 64), 5)
     verify(proc, "optimized")

@@ -70,9 +70,10 @@ def _statements(body: Body) -> Iterator[Stmt]:
             yield from _statements(inner)
 
 
-def _buffers(stmt: Stmt) -> set[Buf]:
+def _buffers(stmt: Stmt) -> dict[Buf, None]:
+    """Returns the buffers that the statement accesses, in order of first access."""
     read, written = accessed_buffers(stmt)
-    return {*read, *written}
+    return dict.fromkeys((*read, *written))
 
 
 def _privatize(body: Body, users: Mapping[object, int], max_bytes: int) -> tuple[Body, set[Buf]]:
@@ -105,8 +106,8 @@ def _privatize(body: Body, users: Mapping[object, int], max_bytes: int) -> tuple
         if position in copies:
             parts = with_buffers((*(_as_serial(stmts[n]) for n in sorted(copies[position])), stmt), local_bufs)
             read = _buffers(stmt)
-            locals_ = [Local(local) for buf, local in local_bufs.items() if buf in read]
-            new_body.append(If(TRUE, (*locals_, *parts)))
+            declared = [Local(local) for buf, local in local_bufs.items() if buf in read]
+            new_body.append(If(TRUE, (*declared, *parts)))
         elif position not in moved:
             new_body.append(stmt)
     return tuple(new_body), private | local_bufs.keys()
@@ -115,10 +116,9 @@ def _privatize(body: Body, users: Mapping[object, int], max_bytes: int) -> tuple
 def _copied_arrays(body: Sequence[Stmt], users: Mapping[object, int]) -> dict[Buf, list[int]]:
     """Returns the copies that the threads of one parallel loop share, with the positions of the statements that fill
     them, and of the loop."""
-    accesses = [((), ()) if region_body(stmt) is not None else accessed_buffers(stmt) for stmt in body]
     positions: dict[Buf, list[int]] = {}
-    for position, (read, written) in enumerate(accesses):
-        for buf in {*read, *written}:
+    for position, stmt in enumerate(body):
+        for buf in _buffers(stmt) if region_body(stmt) is None else ():
             if buf.space is MemorySpace.ARENA and buf.access is AccessMode.TEMP:
                 positions.setdefault(buf, []).append(position)
 
@@ -126,13 +126,15 @@ def _copied_arrays(body: Sequence[Stmt], users: Mapping[object, int]) -> dict[Bu
         if not writers or users[alias_class(buf)] != len(writers) + 1:
             return False
         loop = body[reader]
-        if not is_parallel_loop(loop) or buf in accesses[reader][1] or not all(_copies(body[n], buf) for n in writers):
+        if not is_parallel_loop(loop) or buf in _written(loop) or not all(_copies(body[n], buf) for n in writers):
             return False
-        sources = {alias_class(source) for n in writers for source in accesses[n][0]}
-        written = {alias_class(target) for stmt in body[writers[0] : reader + 1] for target in _written(stmt)}
-        return not sources & written and not _reads_part(loop, buf)
+        sources = {alias_class(source) for n in writers for source in accessed_buffers(body[n])[0]}
+        changed = {alias_class(target) for stmt in body[writers[0] : reader + 1] for target in _written(stmt)}
+        return sources.isdisjoint(changed) and not _reads_part(loop, buf)
 
-    return {buf: at for buf, at in positions.items() if is_private(buf, at[:-1], at[-1])}
+    copied = {buf: at for buf, at in positions.items() if is_private(buf, at[:-1], at[-1])}
+    moved = {position for at in copied.values() for position in at[:-1]}
+    return {buf: at for buf, at in copied.items() if at[-1] not in moved}  # a copy of a copy moves alone
 
 
 def _written(stmt: Stmt) -> set[Buf]:
