@@ -32,7 +32,7 @@ from loop_programs.program_runner import Runner
 from loop_programs.random_procs import divided, global_bufs, initial_arrays, lowered, optimized
 
 import ocannl as oc
-from ocannl.backend.cpu import device
+from ocannl.backend.cpu import device, queue
 from ocannl.backend.cpu.host_slab import HostSlab
 from ocannl.backend.registry import open_backend
 from ocannl.ir.affine import Affine, Sym
@@ -157,7 +157,7 @@ def run_defect(runner: Runner, mode: str, distance: int) -> None:
 def main(backend_name: str, mode: str, count_text: str, first: int) -> None:
     os.environ.pop("LD_PRELOAD", None)  # of sanitizers, which are loaded by now: compilers need none
     if mode in ALLOCATORS:
-        device.aligned_slab = ALLOCATORS[mode]
+        device.aligned_slab = queue.aligned_slab = ALLOCATORS[mode]
         Arrays._allocate_slab = allocate_separately  # type: ignore[method-assign]
     is_parallel = mode == "threads"
     with oc.settings(cache=False, on_defect="raise", threads=3):

@@ -40,6 +40,7 @@ struct control {  /* the GIL, cancellation, signals, the clock and the thread po
   int64_t threads;
   struct control *without_signals;
   char *private_arrays;
+  int64_t filled;
 };
 
 struct thread_pool {
@@ -73,19 +74,6 @@ static inline float fma_f32(float x, float y, float z)
 #else
   return x * y + z;
 #endif
-}
-
-static int64_t claim(int64_t *taken, int64_t num_chunks, int64_t thread)
-{
-  int64_t before = __atomic_fetch_add(taken, thread & 1 ? (int64_t)1 << 32 : 1, __ATOMIC_SEQ_CST);
-  int64_t first = before & 0xFFFFFFFF, last = before >> 32;
-  if (first + last >= num_chunks) return -1;
-  return thread & 1 ? num_chunks - 1 - last : first;
-}
-
-static void stop_claims(int64_t *taken, int64_t num_chunks)
-{
-  __atomic_store_n(taken, num_chunks, __ATOMIC_SEQ_CST);
 }
 
 static __attribute__((noinline)) int parallel_for(
@@ -138,27 +126,24 @@ struct private_2_frame {
   float *y;
   const float *x;
   struct control *control;
-  int64_t *taken;
+  int64_t filled;
 };
 
 static __attribute__((noinline)) int private_2_chunk(void *arg, int64_t chunk, int64_t thread)
 {
   struct private_2_frame *frame = arg;
   struct control *control = thread ? frame->control->without_signals : frame->control;
-  chunk = claim(frame->taken, 3, thread);
-  if (chunk < 0) return 0;
-  char *private_arrays = frame->control->private_arrays + thread * 524288;
-  float *w_2 = (float *)(private_arrays + 0);
-  private_1(w_2, frame->w);
-  for (; chunk >= 0; chunk = claim(frame->taken, 3, thread)) {
-    if (chunk % 71428 == 71427 && poll(control)) break;
-    int64_t first = chunk * 2, limit = first + 2;
-    if (limit > 6) limit = 6;
-    private_2(frame->w, frame->y, frame->x, w_2, first, limit);
+  if (chunk % 71428 == 71427 && poll(control)) return 1;
+  char *memory = frame->control->private_arrays + thread * 524288;
+  float *w_2 = (float *)(memory + 64);
+  if (*(int64_t *)memory != frame->filled) {
+    private_1(w_2, frame->w);
+    *(int64_t *)memory = frame->filled;
   }
-  if (chunk < 0) return 0;
-  stop_claims(frame->taken, 3);
-  return 1;
+  int64_t first = chunk * 2, limit = first + 2;
+  if (limit > 6) limit = 6;
+  private_2(frame->w, frame->y, frame->x, w_2, first, limit);
+  return 0;
 }
 
 int ocannl_private(void *const addresses[], const int64_t symbols[], struct control *control)
@@ -167,10 +152,8 @@ int ocannl_private(void *const addresses[], const int64_t symbols[], struct cont
   float *w = addresses[1];
   float *y = addresses[2];
   int cancelled = 0;
-  __attribute__((aligned(64))) int64_t private_2_taken[16];
-  private_2_taken[0] = 0;
-  struct private_2_frame private_2_frame = { w, y, x, control, private_2_taken };
-  if ((cancelled = parallel_for(control, private_2_chunk, &private_2_frame, control->threads < 3 ? control->threads : 3))) goto leave;
+  struct private_2_frame private_2_frame = { w, y, x, control, ++control->filled };
+  if ((cancelled = parallel_for(control, private_2_chunk, &private_2_frame, 3))) goto leave;
 leave:
   return cancelled;
 }

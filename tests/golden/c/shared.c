@@ -40,6 +40,7 @@ struct control {  /* the GIL, cancellation, signals, the clock and the thread po
   int64_t threads;
   struct control *without_signals;
   char *private_arrays;
+  int64_t filled;
 };
 
 struct thread_pool {

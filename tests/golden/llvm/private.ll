@@ -111,46 +111,35 @@ define i32 @ocannl.private.2.chunk(ptr %frame, i64 %chunk, i64 %thread) nounwind
   %at.9 = getelementptr inbounds ptr, ptr %control.7, i64 11
   %without.signals.10 = load ptr, ptr %at.9
   %v.11 = select i1 %caller.8, ptr %control.7, ptr %without.signals.10
-  %at.13 = getelementptr inbounds ptr, ptr %frame, i64 4
-  %taken.14 = load ptr, ptr %at.13
-  %chunk.20 = call i64 @ocannl-claim(ptr %taken.14, i64 3, i64 %thread)
-  %start.21 = mul nsw i64 %thread, 524288
-  %at.22 = getelementptr inbounds ptr, ptr %frame, i64 3
-  %control.23 = load ptr, ptr %at.22
-  %at.24 = getelementptr inbounds ptr, ptr %control.23, i64 12
-  %private.25 = load ptr, ptr %at.24
-  %private.26 = getelementptr inbounds i8, ptr %private.25, i64 %start.21
-  %w_2.27 = getelementptr inbounds i8, ptr %private.26, i64 0
-  %none.28 = icmp slt i64 %chunk.20, 0
-  br i1 %none.28, label %done.19, label %copies.15
-copies.15:
-  call void @ocannl.private.1(ptr %w_2.27, ptr %x.1)
-  br label %chunks.16
-chunks.16:
-  %chunk.29 = phi i64 [ %chunk.20, %copies.15 ], [ %chunk.30, %next.chunk.17 ]
-  %phase.33 = urem i64 %chunk.29, 71428
-  %v.34 = icmp eq i64 %phase.33, 71427
-  br i1 %v.34, label %poll.31, label %work.32
-poll.31:
-  %cancelled.35 = call i1 @ocannl-poll(ptr %v.11)
-  br i1 %cancelled.35, label %stop.18, label %work.32
-work.32:
-  %v.36 = mul nsw i64 %chunk.29, 2
-  %first.37 = add nsw i64 %v.36, 0
-  %end.38 = add nsw i64 %first.37, 2
-  %v.39 = call i64 @llvm.smin.i64(i64 %end.38, i64 6)
-  call void @ocannl.private.2(ptr %x.1, ptr %x.3, ptr %x.5, ptr %w_2.27, i64 %first.37, i64 %v.39)
-  br label %next.chunk.17
-next.chunk.17:
-  %chunk.30 = call i64 @ocannl-claim(ptr %taken.14, i64 3, i64 %thread)
-  %none.40 = icmp slt i64 %chunk.30, 0
-  br i1 %none.40, label %done.19, label %chunks.16
-stop.18:
-  store atomic i64 3, ptr %taken.14 seq_cst, align 8
-  br label %leave.12
-done.19:
+  %phase.15 = urem i64 %chunk, 71428
+  %v.16 = icmp eq i64 %phase.15, 71427
+  br i1 %v.16, label %poll.12, label %work.13
+poll.12:
+  %cancelled.17 = call i1 @ocannl-poll(ptr %v.11)
+  br i1 %cancelled.17, label %leave.14, label %work.13
+work.13:
+  %at.18 = getelementptr inbounds i64, ptr %frame, i64 4
+  %filled.19 = load i64, ptr %at.18
+  %start.20 = mul nsw i64 %thread, 524288
+  %at.21 = getelementptr inbounds ptr, ptr %control.7, i64 12
+  %private.22 = load ptr, ptr %at.21
+  %private.23 = getelementptr inbounds i8, ptr %private.22, i64 %start.20
+  %w_2.24 = getelementptr inbounds i8, ptr %private.23, i64 64
+  %last.27 = load i64, ptr %private.23
+  %is.filled.28 = icmp eq i64 %last.27, %filled.19
+  br i1 %is.filled.28, label %filled.26, label %fill.25
+fill.25:
+  call void @ocannl.private.1(ptr %w_2.24, ptr %x.1)
+  store i64 %filled.19, ptr %private.23
+  br label %filled.26
+filled.26:
+  %v.29 = mul nsw i64 %chunk, 2
+  %first.30 = add nsw i64 %v.29, 0
+  %end.31 = add nsw i64 %first.30, 2
+  %v.32 = call i64 @llvm.smin.i64(i64 %end.31, i64 6)
+  call void @ocannl.private.2(ptr %x.1, ptr %x.3, ptr %x.5, ptr %w_2.24, i64 %first.30, i64 %v.32)
   ret i32 0
-leave.12:
+leave.14:
   ret i32 1
 }
 
@@ -160,44 +149,26 @@ define i32 @ocannl.private(ptr %addresses, ptr %syms, ptr %control) nounwind {
   %w.3 = load ptr, ptr %at.2
   %at.4 = getelementptr inbounds ptr, ptr %addresses, i64 2
   %y.5 = load ptr, ptr %at.4
-  %taken.7 = alloca [16 x i64], align 64
-  store i64 0, ptr %taken.7
-  %at.8 = getelementptr inbounds i64, ptr %control, i64 10
-  %threads.9 = load i64, ptr %at.8
-  %v.10 = call i64 @llvm.smin.i64(i64 %threads.9, i64 3)
-  %v.11 = call i64 @llvm.smax.i64(i64 %v.10, i64 1)
-  %frame.12 = alloca [5 x i64]
-  store ptr %w.3, ptr %frame.12
-  %at.13 = getelementptr inbounds i64, ptr %frame.12, i64 1
-  store ptr %y.5, ptr %at.13
-  %at.14 = getelementptr inbounds i64, ptr %frame.12, i64 2
-  store ptr %x.1, ptr %at.14
-  %at.15 = getelementptr inbounds i64, ptr %frame.12, i64 3
-  store ptr %control, ptr %at.15
-  %at.16 = getelementptr inbounds i64, ptr %frame.12, i64 4
-  store ptr %taken.7, ptr %at.16
-  %cancelled.18 = call i1 @ocannl-parallel-for(ptr %control, ptr @ocannl.private.2.chunk, ptr %frame.12, i64 %v.11)
-  br i1 %cancelled.18, label %leave.6, label %after.17
-after.17:
+  %at.7 = getelementptr inbounds i64, ptr %control, i64 13
+  %filled.8 = load i64, ptr %at.7
+  %filled.9 = add i64 %filled.8, 1
+  store i64 %filled.9, ptr %at.7
+  %frame.10 = alloca [5 x i64]
+  store ptr %w.3, ptr %frame.10
+  %at.11 = getelementptr inbounds i64, ptr %frame.10, i64 1
+  store ptr %y.5, ptr %at.11
+  %at.12 = getelementptr inbounds i64, ptr %frame.10, i64 2
+  store ptr %x.1, ptr %at.12
+  %at.13 = getelementptr inbounds i64, ptr %frame.10, i64 3
+  store ptr %control, ptr %at.13
+  %at.14 = getelementptr inbounds i64, ptr %frame.10, i64 4
+  store i64 %filled.9, ptr %at.14
+  %cancelled.16 = call i1 @ocannl-parallel-for(ptr %control, ptr @ocannl.private.2.chunk, ptr %frame.10, i64 3)
+  br i1 %cancelled.16, label %leave.6, label %after.15
+after.15:
   ret i32 0
 leave.6:
   ret i32 1
-}
-
-define i64 @ocannl-claim(ptr %taken, i64 %num.chunks, i64 %thread) nounwind {
-  %parity = and i64 %thread, 1
-  %from.end = icmp ne i64 %parity, 0
-  %one = select i1 %from.end, i64 4294967296, i64 1
-  %before = atomicrmw add ptr %taken, i64 %one seq_cst
-  %first = and i64 %before, 4294967295
-  %last = lshr i64 %before, 32
-  %sum = add i64 %first, %last
-  %more = icmp slt i64 %sum, %num.chunks
-  %limit = sub i64 %num.chunks, 1
-  %distance = sub i64 %limit, %last
-  %chunk = select i1 %from.end, i64 %distance, i64 %first
-  %claimed = select i1 %more, i64 %chunk, i64 -1
-  ret i64 %claimed
 }
 
 define i1 @ocannl-parallel-for(ptr %control, ptr %body, ptr %frame, i64 %num.chunks) nounwind {
@@ -274,5 +245,4 @@ continue:
 }
 
 declare float @llvm.fmuladd.f32(float, float, float)
-declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.smin.i64(i64, i64)

@@ -62,20 +62,19 @@ define i32 @ocannl.shared.1.chunk(ptr %frame, i64 %chunk, i64 %thread) nounwind 
   %v.11 = select i1 %caller.8, ptr %control.7, ptr %without.signals.10
   %phase.15 = urem i64 %chunk, 142857
   %v.16 = icmp eq i64 %phase.15, 142856
-  br i1 %v.16, label %poll.13, label %work.14
-poll.13:
+  br i1 %v.16, label %poll.12, label %work.13
+poll.12:
   %cancelled.17 = call i1 @ocannl-poll(ptr %v.11)
-  br i1 %cancelled.17, label %leave.12, label %work.14
-work.14:
+  br i1 %cancelled.17, label %leave.14, label %work.13
+work.13:
   %v.18 = mul nsw i64 %chunk, 2
   %first.19 = add nsw i64 %v.18, 1
   %end.20 = add nsw i64 %first.19, 2
   %v.21 = call i64 @llvm.smin.i64(i64 %end.20, i64 6)
   %cancelled.22 = call i1 @ocannl.shared.1(ptr %x.1, ptr %x.3, i64 %x.5, i64 %first.19, i64 %v.21, ptr %v.11)
-  br i1 %cancelled.22, label %leave.12, label %finished.23
-finished.23:
-  ret i32 0
-leave.12:
+  %v.23 = zext i1 %cancelled.22 to i32
+  ret i32 %v.23
+leave.14:
   ret i32 1
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ocannl.backend import Capabilities
 from ocannl.backend.cpu import NativeBackend, NativeCode, Package, Source, backend_version, native_capabilities
@@ -17,7 +18,8 @@ from ocannl_backend_c.vectorcall import TEXT
 
 
 def _capabilities() -> Capabilities:
-    return native_capabilities(TYPES, toolchain.toolchain().vector_registers, _compile)
+    capabilities = native_capabilities(TYPES, toolchain.toolchain().vector_registers, _compile)
+    return replace(capabilities, private_arrays=True)
 
 
 def _compile(procs: Sequence[Proc]) -> NativeCode:

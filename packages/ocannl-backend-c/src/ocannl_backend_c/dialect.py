@@ -98,25 +98,6 @@ static __attribute__((noinline)) int parallel_for(
   return 0;
 }""",
 )
-CLAIM = Definition(  # as `run_chunks` of the thread pool
-    "claim",
-    """\
-static int64_t claim(int64_t *taken, int64_t num_chunks, int64_t thread)
-{
-  int64_t before = __atomic_fetch_add(taken, thread & 1 ? (int64_t)1 << 32 : 1, __ATOMIC_SEQ_CST);
-  int64_t first = before & 0xFFFFFFFF, last = before >> 32;
-  if (first + last >= num_chunks) return -1;
-  return thread & 1 ? num_chunks - 1 - last : first;
-}""",
-)
-STOP_CLAIMS = Definition(
-    "stop_claims",
-    """\
-static void stop_claims(int64_t *taken, int64_t num_chunks)
-{
-  __atomic_store_n(taken, num_chunks, __ATOMIC_SEQ_CST);
-}""",
-)
 AVX512, FMA, F16C = (f"!defined __clang__ && defined __{name}__" for name in ("AVX512F", "FMA", "F16C"))
 """Conditions for GCC's builtins of these instructions; Clang selects the instructions without builtins."""
 NAN_PRESERVING = "return __builtin_ia32_{}ps512_mask(y, x, y, __builtin_ia32_cmpps512_mask(y, y, 7, -1, 4), 4);"
@@ -184,8 +165,6 @@ DIALECT = Dialect(
     control="struct control *control",
     poll=POLL,
     parallel_for=PARALLEL_FOR,
-    claim=CLAIM,
-    stop_claims=STOP_CLAIMS,
     read_clock=READ_CLOCK,
     restrict="restrict",
     comment="/* {} */",
@@ -255,6 +234,7 @@ struct control {{  /* the GIL, cancellation, signals, the clock and the thread p
   int64_t threads;
   struct control *without_signals;
   char *private_arrays;
+  int64_t filled;
 }};
 
 struct thread_pool {{

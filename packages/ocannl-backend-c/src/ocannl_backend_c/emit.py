@@ -16,7 +16,7 @@ from itertools import islice
 
 from ocannl.backend import CompileError
 from ocannl.codegen import Document, Nest, deduplicated, holds_gil, outline_nests, pool_bufs, with_callees
-from ocannl.codegen.c_family.chunk_function import CONTROL, function_head, parallel_call
+from ocannl.codegen.c_family.chunk_function import CHUNK, CONTROL, FRAME, frame_values, function_head
 from ocannl.codegen.c_family.dialect import Definition, Dialect, Prelude
 from ocannl.codegen.c_family.function import print_nests, reserved
 from ocannl.codegen.outlining import split_into_parts
@@ -105,7 +105,8 @@ def _functions(proc: Proc, names: Namer, reserved_names: frozenset[str]) -> Iter
         functions |= dict.fromkeys(equivalent_nests, names(f"{proc.name}_{number}"))
         yield partial(_File.add_nests, equivalent_nests=equivalent_nests, functions=functions)
     parts = {names(f"{identifier(proc.name)}_part"): nests for nests in split_into_parts(top_level)}
-    taken = reserved_names | LOCALS | {*functions.values(), *parts}
+    chunk_functions = {f"{function}_{CHUNK}" for function in functions.values()}
+    taken = reserved_names | LOCALS | {*functions.values(), *parts} | chunk_functions
     for name, nests in parts.items():
         yield partial(_File.add_part, name=name, calls=_NestCalls(proc, nests, functions, taken))
     yield partial(_File.add_entry, parts=tuple(parts), calls=_NestCalls(proc, top_level, functions, taken))
@@ -220,8 +221,11 @@ class _File:
                 raise CompileError(f"`{proc.name}` uses undeclared names: {', '.join(undeclared)}")
             args = [values[x] for x in nest.free_variables]
             if nest.parallel_loop is not None:
-                lines, call = parallel_call(self.dialect, nest, function, args, names, f"{function}_")
-                statements += [*lines, _cancellable(f"{self.prelude.use(self.dialect.parallel_for)}({call})")]
+                frame = names(f"{function}_{FRAME}")
+                statements.append(f"struct {function}_{FRAME} {frame} = {frame_values(nest, args)};")
+                call = f"{function}_{CHUNK}, &{frame}, {nest.parallel_loop.num_chunks}"
+                call = f"{self.prelude.use(self.dialect.parallel_for)}({CONTROL}, {call})"
+                statements.append(_cancellable(call))
             elif nest.is_cancellable:
                 statements.append(_cancellable(f"{function}({', '.join([*args, CONTROL])})"))
             else:

@@ -18,7 +18,9 @@ from ocannl_backend_llvm.types import LLVM_TYPES
 def _capabilities() -> Capabilities:
     capabilities = native_capabilities(LLVM_TYPES, jit.host().vector_registers, _compile)
     present = jit.host().instructions
-    return replace(capabilities, bfloat16_dots=present.bfloat16_dots, int16_dots=present.int16_lanes > 0)
+    return replace(
+        capabilities, bfloat16_dots=present.bfloat16_dots, int16_dots=present.int16_lanes > 0, private_arrays=True
+    )
 
 
 def _compile(procs: Sequence[Proc]) -> NativeCode:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ocannl.codegen import Document
+from ocannl.codegen import Nest
 from ocannl.codegen.abi import SIGNAL_CHECK_INTERVAL_NS
 from ocannl_backend_llvm.builder import Builder
 
 (
     CANCEL, RELEASE, ACQUIRE, ENSURE, RESTORE, SIGNALS, CLOCK, SIGNALS_CHECKED_NS, POOL, THREADS, WITHOUT_SIGNALS,
-    PRIVATE_ARRAYS,
-) = range(1, 13)
+    PRIVATE_ARRAYS, FILLED,
+) = range(1, 14)
 """Fields of the control structure, as offsets in 8-byte words."""
 
 
@@ -109,48 +109,16 @@ cancelled.chunk:
 """
 
 
-CLAIM = "ocannl-claim"
-CLAIM_TEXT = f"""\
-define i64 @{CLAIM}(ptr %taken, i64 %num.chunks, i64 %thread) nounwind {{
-  %parity = and i64 %thread, 1
-  %from.end = icmp ne i64 %parity, 0
-  %one = select i1 %from.end, i64 {1 << 32}, i64 1
-  %before = atomicrmw add ptr %taken, i64 %one seq_cst
-  %first = and i64 %before, {(1 << 32) - 1}
-  %last = lshr i64 %before, 32
-  %sum = add i64 %first, %last
-  %more = icmp slt i64 %sum, %num.chunks
-  %limit = sub i64 %num.chunks, 1
-  %distance = sub i64 %limit, %last
-  %chunk = select i1 %from.end, i64 %distance, i64 %first
-  %claimed = select i1 %more, i64 %chunk, i64 -1
-  ret i64 %claimed
-}}
-"""
-"""Returns a chunk that no thread has taken, or -1. As in the thread pool, threads with odd numbers take chunks from the
-end; `taken` counts those from the front, and from bit 32 on those from the end."""
-
-
-def parallel_for(
-    b: Builder, allocas: Document, function: str, args: Sequence[str], num_chunks: int, has_private_arrays: bool
-) -> str:
-    """Returns the call of a chunk function for all chunks, with a frame of `args`; its result is true after
-    cancellation. A function with private arrays is called once per thread, and claims chunks itself."""
-    b.module.define(PARALLEL_FOR, PARALLEL_FOR_TEXT)
-    b.module.declare(f"{function}.chunk", "i32", CHUNK_FUNCTION_PARAMS)
-    values, calls = [*args, "ptr %control"], str(num_chunks)
-    if has_private_arrays:
-        taken = f"%{b.fresh('taken')}"
-        allocas.line(f"  {taken} = alloca [16 x i64], align 64")  # no other data in lines that move between cores
-        b.line(f"store i64 0, ptr {taken}")
-        values.append(f"ptr {taken}")
-        calls = b.intrinsic("smin", "i64", element(b, "i64", "%control", THREADS, "threads"), calls)
-        calls = b.intrinsic("smax", "i64", calls, "1")
-    frame = f"%{b.fresh('frame')}"
-    allocas.line(f"  {frame} = alloca [{len(values)} x i64]")
-    for position, value in enumerate(values):
-        b.line(f"store {value}, ptr {address(b, 'i64', frame, position)}")
-    return f"i1 @{PARALLEL_FOR}(ptr %control, ptr @{function}.chunk, ptr {frame}, i64 {calls})"
+def frame_values(b: Builder, nest: Nest, args: Sequence[str]) -> list[str]:
+    """The values in the frame of a parallel nest: its arguments, the control structure, and, if it has private arrays,
+    the number of times that threads have had to fill such arrays."""
+    values = [*args, "ptr %control"]
+    if nest.private_bufs:
+        counter = address(b, "i64", "%control", FILLED)
+        count = b.assign(f"add i64 {b.assign(f'load i64, ptr {counter}', 'filled')}, 1", "filled")
+        b.line(f"store i64 {count}, ptr {counter}")
+        values.append(f"i64 {count}")
+    return values
 
 
 def address(b: Builder, type_: str, array: str, index: int) -> str:

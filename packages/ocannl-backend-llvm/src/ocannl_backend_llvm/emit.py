@@ -23,9 +23,13 @@ from ocannl.ir.printer import print_proc
 from ocannl_backend_llvm.builder import Builder, Instructions, Module
 from ocannl_backend_llvm.control_block import (
     ACQUIRE,
+    CHUNK_FUNCTION_PARAMS,
+    PARALLEL_FOR,
+    PARALLEL_FOR_TEXT,
     RELEASE,
+    address,
     element,
-    parallel_for,
+    frame_values,
 )
 from ocannl_backend_llvm.function import FunctionEmitter, comment, declare
 from ocannl_backend_llvm.jit import symbol
@@ -101,7 +105,7 @@ def _entry_function(
     leave = b.fresh("leave")
     for part in parts:
         module.declare(part, "i1", ("ptr", "ptr", "ptr"))
-        _call_cancellable(b, f"i1 @{part}({ENTRY_PARAMS})", leave)
+        _call_cancellable(b, f"@{part}({ENTRY_PARAMS})", leave)
     if not parts:
         _call_nests(b, nests, functions, values, leave)
     _return(b, thread, 0)
@@ -153,24 +157,35 @@ def _call_nests(
     for nest in nests:
         name, args = functions[nest], [values[x] for x in nest.free_variables]
         if nest.parallel_loop is not None:
-            call = parallel_for(b, b.doc, name, args, nest.parallel_loop.num_chunks, bool(nest.private_bufs))
-            _call_cancellable(b, call, leave)
+            b.module.define(PARALLEL_FOR, PARALLEL_FOR_TEXT)
+            b.module.declare(f"{name}.chunk", "i32", CHUNK_FUNCTION_PARAMS)
+            frame = _frame(b, frame_values(b, nest, args))
+            chunk_args = f"ptr @{name}.chunk, ptr {frame}, i64 {nest.parallel_loop.num_chunks}"
+            _call_cancellable(b, f"@{PARALLEL_FOR}(ptr %control, {chunk_args})", leave)
             continue
         declare(b.module, name, args, nest.is_cancellable)
         if nest.is_cancellable:
-            _call_cancellable(b, f"i1 @{name}({', '.join([*args, 'ptr %control'])})", leave)
+            _call_cancellable(b, f"@{name}({', '.join([*args, 'ptr %control'])})", leave)
         else:
             b.line(f"call void @{name}({', '.join(args)})")
 
 
 def _call_cancellable(b: Builder, call: str, leave: str) -> None:
     next_block = b.fresh("after")
-    b.branch(b.assign(f"call {call}", "cancelled"), leave, next_block)
+    b.branch(b.assign(f"call i1 {call}", "cancelled"), leave, next_block)
     b.label(next_block)
 
 
 def _is_cancellable(nests: Sequence[Nest]) -> bool:
     return any(nest.is_cancellable or nest.parallel_loop for nest in nests)
+
+
+def _frame(b: Builder, values: Sequence[str]) -> str:
+    """Allocates a structure of the values on the stack and returns its address."""
+    frame = b.assign(f"alloca [{len(values)} x i64]", "frame")
+    for position, value in enumerate(values):
+        b.line(f"store {value}, ptr {address(b, 'i64', frame, position)}")
+    return frame
 
 
 def _return(b: Builder, thread: str, result: int) -> None:

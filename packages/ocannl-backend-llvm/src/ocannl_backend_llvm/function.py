@@ -40,20 +40,22 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.name_mangling import Namer, identifier
 from ocannl.ir.printer import print_proc
-from ocannl.ir.private_scope import MAX_PRIVATE_BYTES, private_offsets
+from ocannl.ir.private_scope import THREAD_BYTES, private_offsets
 from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, Builder, Module
 from ocannl_backend_llvm.control_block import (
-    CLAIM,
-    CLAIM_TEXT,
+    CHUNK_FUNCTION_PARAMS,
+    PARALLEL_FOR,
+    PARALLEL_FOR_TEXT,
     POLL,
     POLL_TEXT,
     PRIVATE_ARRAYS,
     READ_CLOCK,
     READ_CLOCK_TEXT,
     WITHOUT_SIGNALS,
+    address,
     element,
-    parallel_for,
+    frame_values,
 )
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.register_tiles import TileEmitter
@@ -144,19 +146,6 @@ class FunctionEmitter:
         b = Builder(self.b.module, self.doc)
         b.module.mark_defined(f"{self.name}.chunk")
         self.doc.line(f"define i32 @{self.name}.chunk(ptr %frame, i64 %chunk, i64 %thread) nounwind {{")
-        values, control = self.load_frame(b)
-        leave = b.fresh("leave")
-        if self.nest.private_bufs:
-            self.claim_chunks(b, loop, values, control, leave)
-        else:
-            self.execute_chunk(b, loop, "%chunk", values, control, leave)
-        b.line("ret i32 0")
-        b.label(leave)
-        b.line("ret i32 1")
-        self.doc.line("}")
-
-    def load_frame(self, b: Builder) -> tuple[dict[Buf | Sym, str], str]:
-        """Loads the arguments of the nest, and the control structure of the thread."""
         values: dict[Buf | Sym, str] = {}
         for position, variable in enumerate(self.nest.free_variables):
             type_ = "ptr" if isinstance(variable, Buf) else "i64"
@@ -164,67 +153,54 @@ class FunctionEmitter:
         caller_control = element(b, "ptr", "%frame", len(values), "control")
         is_caller = b.assign("icmp eq i64 %thread, 0", "caller")
         worker_control = element(b, "ptr", caller_control, WITHOUT_SIGNALS, "without.signals")
-        return values, b.select(is_caller, "ptr", caller_control, worker_control)
-
-    def execute_chunk(
-        self, b: Builder, loop: ParallelLoop, chunk: str, values: Mapping[Buf | Sym, str], control: str, leave: str
-    ) -> None:
-        """Calls the function of the nest for a chunk; jumps to `leave` after cancellation."""
+        control = b.select(is_caller, "ptr", caller_control, worker_control)
         b.module.define(POLL, POLL_TEXT)
-        poll, work = b.fresh("poll"), b.fresh("work")
-        chunk_in_interval = b.assign(f"urem i64 {chunk}, {loop.poll_interval}", "phase")
+        poll, work, leave = (b.fresh(name) for name in ("poll", "work", "leave"))
+        chunk_in_interval = b.assign(f"urem i64 %chunk, {loop.poll_interval}", "phase")
         b.branch(b.assign(f"icmp eq i64 {chunk_in_interval}, {loop.poll_interval - 1}"), poll, work)
         b.label(poll)
         b.branch(b.assign(f"call i1 @{POLL}(ptr {control})", "cancelled"), leave, work)
         b.label(work)
-        first = b.assign(f"add nsw i64 {b.assign(f'mul nsw i64 {chunk}, {loop.chunk_size}')}, {loop.first}", "first")
+        if self.nest.private_bufs:
+            values |= self.fill_private_arrays(b, values, caller_control)
+        first = b.assign(
+            f"add nsw i64 {b.assign(f'mul nsw i64 %chunk, {loop.chunk_size}')}, {loop.first}", "first"
+        )
         end = b.assign(f"add nsw i64 {first}, {loop.chunk_size}", "end")
         limit = b.intrinsic("smin", "i64", end, str(loop.limit))
-        args = [values[x] for x in self.nest.params]
-        args += [f"i64 {first}", f"i64 {limit}"]
+        args = [*(values[x] for x in self.nest.params), f"i64 {first}", f"i64 {limit}"]
         if self.result == "void":
             b.line(f"call void @{self.name}({', '.join(args)})")
-            return
-        cancelled, finished = b.fresh("cancelled"), b.fresh("finished")
-        b.line(f"%{cancelled} = call i1 @{self.name}({', '.join([*args, f'ptr {control}'])})")
-        b.branch(f"%{cancelled}", leave, finished)
-        b.label(finished)
+            b.line("ret i32 0")
+        else:
+            cancelled = b.assign(f"call i1 @{self.name}({', '.join([*args, f'ptr {control}'])})", "cancelled")
+            b.line(f"ret i32 {b.cast('zext', cancelled, 'i1', 'i32')}")
+        b.label(leave)
+        b.line("ret i32 1")
+        self.doc.line("}")
 
-    def claim_chunks(
-        self, b: Builder, loop: ParallelLoop, values: dict[Buf | Sym, str], control: str, leave: str
-    ) -> None:
-        """Executes chunks until none is left, after the private arrays have been filled."""
-        taken = element(b, "ptr", "%frame", len(values) + 1, "taken")
-        b.module.define(CLAIM, CLAIM_TEXT)
-        claim = f"call i64 @{CLAIM}(ptr {taken}, i64 {loop.num_chunks}, i64 %thread)"
-        copies, chunks, next_chunk, stop, done = map(b.fresh, ("copies", "chunks", "next.chunk", "stop", "done"))
-        first = b.assign(claim, "chunk")
-        start = b.assign(f"mul nsw i64 %thread, {MAX_PRIVATE_BYTES}", "start")
-        caller_control = element(b, "ptr", "%frame", len(values), "control")
-        private = element(b, "ptr", caller_control, PRIVATE_ARRAYS, "private")
-        private = b.assign(f"getelementptr inbounds i8, ptr {private}, i64 {start}", "private")
-        for buf, offset in zip(self.nest.private_bufs, private_offsets(self.nest.private_bufs), strict=False):
-            array = b.assign(f"getelementptr inbounds i8, ptr {private}, i64 {offset}", identifier(buf.name))
-            values[buf] = f"ptr {array}"
-        b.branch(b.assign(f"icmp slt i64 {first}, 0", "none"), done, copies)
-        b.label(copies)
+    def fill_private_arrays(self, b: Builder, values: Mapping[Buf | Sym, str], control: str) -> dict[Buf | Sym, str]:
+        """Fills the private arrays of the thread, unless it has filled them in this loop; returns their addresses."""
+        bufs, current = self.nest.private_bufs, element(b, "i64", "%frame", len(values) + 1, "filled")
+        start = b.assign(f"mul nsw i64 %thread, {THREAD_BYTES}", "start")
+        memory = element(b, "ptr", control, PRIVATE_ARRAYS, "private")
+        memory = b.assign(f"getelementptr inbounds i8, ptr {memory}, i64 {start}", "private")
+        arrays: dict[Buf | Sym, str] = {}
+        for buf, offset in zip(bufs, private_offsets(bufs), strict=True):
+            array = b.assign(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}", identifier(buf.name))
+            arrays[buf] = f"ptr {array}"
+        fill, filled = b.fresh("fill"), b.fresh("filled")
+        last = b.assign(f"load i64, ptr {memory}", "last")
+        b.branch(b.assign(f"icmp eq i64 {last}, {current}", "is.filled"), filled, fill)
+        b.label(fill)
         for copy in self.nest.private_copies:
-            args = [values[x] for x in copy.free_variables]
-            declare(b.module, self.functions[copy], args, is_cancellable=False)
+            args = [{**values, **arrays}[x] for x in copy.free_variables]
+            declare(b.module, self.functions[copy], args, copy.is_cancellable)
             b.line(f"call void @{self.functions[copy]}({', '.join(args)})")
-        b.jump(chunks)
-        b.label(chunks)
-        chunk, following = b.fresh("chunk"), b.fresh("chunk")
-        b.line(f"%{chunk} = phi i64 [ {first}, %{copies} ], [ %{following}, %{next_chunk} ]")
-        self.execute_chunk(b, loop, f"%{chunk}", values, control, stop)
-        b.jump(next_chunk)
-        b.label(next_chunk)
-        b.line(f"%{following} = {claim}")
-        b.branch(b.assign(f"icmp slt i64 %{following}, 0", "none"), done, chunks)
-        b.label(stop)  # no thread begins another chunk
-        b.line(f"store atomic i64 {loop.num_chunks}, ptr {taken} seq_cst, align 8")
-        b.jump(leave)
-        b.label(done)
+        b.line(f"store i64 {current}, ptr {memory}")
+        b.jump(filled)
+        b.label(filled)
+        return arrays
 
     # ------------------------------------------------------------------------------------------------------ statements
 
@@ -323,9 +299,16 @@ class FunctionEmitter:
                 self.call(self.functions[callee], args, callee.is_cancellable)
 
     def parallel_call(self, callee: Nest, args: list[str], loop: ParallelLoop) -> None:
-        b, next_block = self.b, self.b.fresh("go.on")
-        call = parallel_for(b, self.allocas, self.functions[callee], args, loop.num_chunks, bool(callee.private_bufs))
-        b.branch(b.assign(f"call {call}", "cancelled"), "leave", next_block)
+        b, function = self.b, self.functions[callee]
+        b.module.define(PARALLEL_FOR, PARALLEL_FOR_TEXT)
+        b.module.declare(f"{function}.chunk", "i32", CHUNK_FUNCTION_PARAMS)
+        values = frame_values(b, callee, args)
+        frame, next_block = f"%{b.fresh('frame')}", b.fresh("go.on")
+        self.allocas.line(f"  {frame} = alloca [{len(values)} x i64]")
+        for position, value in enumerate(values):
+            b.line(f"store {value}, ptr {address(b, 'i64', frame, position)}")
+        call = f"call i1 @{PARALLEL_FOR}(ptr %control, ptr @{function}.chunk, ptr {frame}, i64 {loop.num_chunks})"
+        b.branch(b.assign(call, "cancelled"), "leave", next_block)
         b.label(next_block)
 
     def call(self, function: str, args: list[str], is_cancellable: bool) -> None:

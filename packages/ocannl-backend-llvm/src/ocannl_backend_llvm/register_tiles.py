@@ -14,7 +14,7 @@ from ocannl.codegen import Document
 from ocannl.codegen.numbers import next_power_of_two
 from ocannl.codegen.register_transpose import TransposedAccess, transpose_network
 from ocannl.ir.accesses import alias_class
-from ocannl.ir.loops import Buf, For, Let, Load, MemorySpace, Ref, Stmt, Store, Update
+from ocannl.ir.loops import For, Let, Load, MemorySpace, Ref, Stmt, Store, Update
 from ocannl.ir.name_mangling import identifier
 from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, MANGLED_TYPES, Builder, Module
 from ocannl_backend_llvm.interleaved_stores import split_at_runs
@@ -84,7 +84,7 @@ class TileEmitter:
         streamed_bytes = target.buf.precision.nbytes * self.builder.width if stmt.nontemporal else 0
         load_helper = partial(_load_helper, streamed_bytes=streamed_bytes)
         if (
-            _may_be_in_registers(target.buf) or _may_be_in_registers(source.buf)
+            MemorySpace.LOCAL in (target.buf.space, source.buf.space)
             or target.buf.precision is not source.buf.precision
         ):
             return False
@@ -124,10 +124,6 @@ class TileEmitter:
         """The address of the cell of the first row and lane."""
         self.scalar.indices.bind(self.sym, self.first)
         return self.scalar.address(ref)
-
-
-def _may_be_in_registers(buf: Buf) -> bool:
-    return buf.space is MemorySpace.LOCAL and buf.offset is None
 
 
 class _TileRow(VectorCode):

@@ -36,7 +36,7 @@ def _vector_registers() -> tuple[int, int]:
 @cache
 def _capabilities() -> Capabilities:
     native = native_capabilities(map(precision, KINDS), _vector_registers(), _compile)
-    return replace(native, operations=OPERATIONS, private_copies=False)
+    return replace(native, operations=OPERATIONS)
 
 
 def _compile(procs: Sequence[Proc]) -> NativeCode:

@@ -12,8 +12,10 @@ from ocannl.ir.affine import TRUE, Affine, Bound, Sym, SymKind
 from ocannl.ir.loops import (
     AccessMode,
     Apply,
+    BindIndex,
     Body,
     Buf,
+    Cast,
     For,
     If,
     Load,
@@ -30,7 +32,7 @@ from ocannl.ir.loops import (
     row_major,
 )
 from ocannl.ir.ops import ADD, BY_NAME, MUL
-from ocannl.ir.precision import float32
+from ocannl.ir.precision import float32, int64
 from ocannl.ir.printer import print_proc
 from ocannl.ir.private_scope import MAX_PRIVATE_BYTES, private_scope
 from ocannl.ir.stack_size import stack_bytes
@@ -133,10 +135,22 @@ def the_copy_is_in_another_region() -> Body:
     return copy(), loop(s, (product(),), mode=Mode.SEQUENTIAL)
 
 
+def rows_of_a_region_are_filled_in_turn() -> Body:
+    s = Sym("s", 0, 1, SymKind.ITERATION)
+    row = loop(J, (Store(cell(T, s, J), Load(Ref(W, (A(J), A(0))))),))
+    return (loop(s, (row, product()), mode=Mode.SEQUENTIAL),)
+
+
+def a_condition_reads_the_copy() -> Body:
+    taken = Sym("taken", 1, 1, SymKind.CONDITION)
+    update = loop(Sym("n", 0, 1), (Update(Ref(Y, (A(0), A(0))), ADD, Load(Ref(X, (A(0), A(0))))),))
+    return copy(), product(), BindIndex(taken, Cast(Load(Ref(T, (A(0), A(0)))), int64), (update,))
+
+
 @pytest.mark.parametrize("body", [
-    writes_its_source, an_iteration_reads_a_part, an_iteration_reads_a_part_in_an_inner_loop,
-    two_loops_read_the_copy, the_loop_is_serial, values_are_computed, the_copy_is_updated,
-    the_copy_is_in_another_region,
+    rows_of_a_region_are_filled_in_turn, a_condition_reads_the_copy, writes_its_source, an_iteration_reads_a_part,
+    an_iteration_reads_a_part_in_an_inner_loop, two_loops_read_the_copy, the_loop_is_serial, values_are_computed,
+    the_copy_is_updated, the_copy_is_in_another_region,
 ], ids=lambda body: body.__name__)  # fmt: skip
 def test_these_copies_remain_shared(body: Callable[[], Body]) -> None:
     proc = Proc("step", (W, X, Y, T), (), body())
@@ -215,7 +229,12 @@ def scoped(*body: Stmt) -> Proc:
 
 REFUSED = {
     "does not end with a parallel loop": scoped(Local(P), copy(P), product(reads=P, chunk=0)),
-    "must be loops that write private arrays": scoped(
+    "initial value": scoped(Local(P, 0), copy(P), product(reads=P)),
+    "must not be parallel or cancellable": scoped(Local(P), replace(copy(P), parallel_chunk=1), product(reads=P)),
+    "not be parallel or cancellable": scoped(
+        Local(P), replace(copy(P), body=(Poll(), *copy(P).body)), product(reads=P)
+    ),
+    "must be loops that fill the same cells of private arrays": scoped(
         Local(P), copy(P), loop(Sym("n", 0, 2), (Store(Ref(Y, (A(0), A(0))), Load(Ref(X, (A(0), A(0))))),)),
         product(reads=P),
     ),
@@ -238,9 +257,27 @@ def test_refusals(message: str) -> None:
         verify(REFUSED[message], "optimized")
 
 
+def test_filled_cells_do_not_depend_on_the_iteration_of_a_region() -> None:
+    s = Sym("s", 0, 1, SymKind.ITERATION)
+    row = loop(J, (Store(cell(P, s, J), Load(Ref(W, (A(J), A(0))))),))
+    region = loop(s, (If(TRUE, (Local(P), row, product(reads=P))),), mode=Mode.SEQUENTIAL)
+    with pytest.raises(VerifyError, match="fill the same cells"):
+        verify(program(region, bufs=()), "optimized")
+
+
+def test_arrays_on_the_stack_of_a_scope_do_not_overlap() -> None:
+    blocks = [replace(temporary(name, 3, space=MemorySpace.LOCAL), offset=0) for name in ("a", "c")]
+    fill = [loop(sym, (Store(cell(block, sym), Load(Ref(X, (A(B), A(sym))))),))
+            for block, sym in zip(blocks, (Sym("n", 0, 2), Sym("m", 0, 2)), strict=True)]  # fmt: skip
+    total = [Update(Ref(Y, (A(B), A(0))), ADD, Load(Ref(block, (A(0),)))) for block in blocks]
+    rows = replace(loop(B, (*map(Local, blocks), *fill, *total)), parallel_chunk=1)
+    with pytest.raises(VerifyError, match="stack"):
+        verify(scoped(Local(P), copy(P), rows), "placed")
+
+
 def test_a_loop_may_not_write_what_is_copied() -> None:
     term = Load(cell(P, O, K))
     update = replace(loop(B, (loop(O, (loop(K, (Update(cell(Y, B, O), ADD, term),)),)),)), parallel_chunk=1)
     source = loop(I, (loop(J, (Store(cell(P, I, J), Load(Ref(Y, (A(J), A(I))))),)),))
-    with pytest.raises(VerifyError, match="parallel loop writes `y`, which statements before it access"):
+    with pytest.raises(VerifyError, match="parallel loop writes `y`, which is private or copied"):
         verify(scoped(Local(P), source, update), "optimized")

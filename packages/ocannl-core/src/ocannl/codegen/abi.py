@@ -23,6 +23,7 @@ checked at most once per `SIGNAL_CHECK_INTERVAL_NS`.
         int64_t threads;                    // maximum number of threads for this program, including the caller
         struct control *without_signals;    // control of the pool's worker threads: a copy without `signals`
         char *private_arrays;               // 524288 bytes for each thread; null if no program needs them
+        int64_t filled;                     // the number of times that threads have had to fill private arrays
     };
 
 Parallel loops (`Nest.parallel_loop`) run on the thread pool, if there is one:
@@ -36,9 +37,12 @@ Parallel loops (`Nest.parallel_loop`) run on the thread pool, if there is one:
 
 `parallel_for` calls `body(frame, chunk, thread)` exactly once for every chunk in [0, `num_chunks`), on at most
 `threads` threads (the caller is thread 0), and returns after the last call. If a call returns nonzero, no further chunk
-is started and the result is 1. The body of a loop with private arrays (see `ir.private_scope`) is called once per
-thread, and claims the chunks of the loop itself. If the pool is busy, the caller executes all chunks itself. Worker
-threads never acquire the GIL, so a program that holds it can use the pool without deadlock.
+is started and the result is 1. If the pool is busy, the caller executes all chunks itself. Worker threads never acquire
+the GIL, so a program that holds it can use the pool without deadlock.
+
+A parallel loop with private arrays (see `ir.private_scope`) increments `filled` before it begins. The memory of a
+thread begins with a cache line that holds the value of `filled` for which it has filled its arrays. With another value,
+the thread fills them before it executes a chunk.
 
 Programs that hold the GIL also have a vectorcall entry point, through which Python calls them without ctypes:
 
@@ -62,9 +66,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ocannl.ir.loops import AccessMode, Buf, For, MemorySpace, Poll, Proc, outermost
+from ocannl.ir.loops import AccessMode, Buf, For, MemorySpace, Poll, Proc
 from ocannl.ir.name_mangling import identifier
-from ocannl.ir.private_scope import private_scope
+from ocannl.ir.private_scope import outermost, private_scope
 from ocannl.ir.stack_size import stack_bytes
 from ocannl.ir.walk import walk
 from ocannl.ir.work import work
@@ -109,8 +113,7 @@ def holds_gil(proc: Proc) -> bool:
 
 
 def _has_parallel_loops(proc: Proc) -> bool:
-    has_parallel_loop = any(isinstance(stmt, For) and stmt.parallel_chunk for stmt in outermost(proc.body))
-    return has_parallel_loop or _has_private_arrays(proc)
+    return any(isinstance(stmt, For) and stmt.parallel_chunk for stmt in outermost(proc.body))
 
 
 def _has_private_arrays(proc: Proc) -> bool:

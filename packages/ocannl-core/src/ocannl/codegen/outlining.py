@@ -12,7 +12,7 @@
       parallel for i:    |-  one nest; all inner nests become callees, and may be parallel
       for j: ...        -+
     scope:              -+
-      local s; for j: ...|  one nest; each thread calls the functions that fill its private arrays (`private_copies`)
+      private s; for j:  |- one nest; its threads call the functions that fill private arrays (`private_copies`)
       parallel for i:   -+
 """
 

@@ -73,8 +73,8 @@ def always_in_bounds(ref: Ref) -> bool:
 
 
 def is_aligned(ref: Ref, lanes: For) -> bool:
-    """Whether the cells of all lanes form one vector in memory, aligned to its size. Arrays in global memory and in the
-    arena are aligned themselves."""
+    """Whether the cells of all lanes form one vector in memory, aligned to its size. Arrays that are not local are
+    aligned themselves."""
     low, high = lanes.lo.constant, lanes.hi.constant
     if low is None or high is None or ref.buf.space is MemorySpace.LOCAL:
         return False

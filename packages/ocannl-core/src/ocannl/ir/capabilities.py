@@ -30,7 +30,7 @@ class Capabilities:
     cpu: Cpu = COMMON_CPU  # it affects loop order and tiling, but never the order of floating-point reductions
     timestamps: bool = False  # supports the statement `ReadClock`, with which profiles measure the parts of a nest
     operations: frozenset[str] = ALL_OPERATIONS  # core composes some of the others, see `compose_operations`
-    private_copies: bool = False  # threads fill arrays of their own before a parallel loop (`ir.private_scope`)
+    private_arrays: bool = False  # threads fill arrays of their own before a parallel loop, see `ir.private_scope`
 
     def canonical(self) -> str:
         """Returns a line of text for cache keys."""
@@ -38,7 +38,7 @@ class Capabilities:
             f"precisions={','.join(sorted(self.precisions))} scheduled={self.wants_schedule} "
             f"grouped={self.wants_fusion_groups} precomputed={self.wants_precomputed_weights} "
             f"online={self.wants_online_softmax} "
-            f"lanes={self.grid_threads} align={self.alignment_bytes} private={self.private_copies} "
+            f"lanes={self.grid_threads} align={self.alignment_bytes} private={self.private_arrays} "
             f"vectors={self.vector_registers}x{self.vector_bytes} dots={self.bfloat16_dots},{self.int16_dots} "
             f"without={','.join(sorted(ALL_OPERATIONS - self.operations))} "
             f"{self.cpu.canonical()}"

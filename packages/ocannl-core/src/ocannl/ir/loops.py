@@ -27,7 +27,6 @@ that every access is in bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -335,13 +334,6 @@ def region_body(stmt: Stmt) -> Body | None:
             return body
         case _:
             return None
-
-
-def outermost(body: Body) -> Iterator[Stmt]:
-    """The statements of a body, with those of its regions."""
-    for stmt in body:
-        yield stmt
-        yield from outermost(region_body(stmt) or ())
 
 
 def is_full(loop: For) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from ocannl.base.errors import VerifyError
-from ocannl.ir.accesses import alias_class, has_no_loop_carried_dependence, is_aligned, memory_accesses
+from ocannl.ir.accesses import has_no_loop_carried_dependence, is_aligned, memory_accesses
 from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.loops import (
     AccessMode,
@@ -51,7 +51,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.ops import Domain
 from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.printer import format_expr, format_ref, format_stmt
-from ocannl.ir.private_scope import MAX_PRIVATE_BYTES, PrivateScope, private_offsets, private_scope
+from ocannl.ir.private_scope import private_scope, violated_rule
 from ocannl.ir.prove import Region, cond_facts, negated_facts
 from ocannl.ir.tnode import Placement, TNode
 from ocannl.ir.verify_arena import check_arena
@@ -196,7 +196,10 @@ class _Check:
                 self.indirect = outer
             case If(cond, then, orelse):
                 self.cond(cond)
-                self.private_arrays(private_scope(stmt))
+                scope = private_scope(stmt)
+                rule = violated_rule(scope) if scope is not None else None
+                if rule is not None:
+                    raise self.fail(rule)
                 with self.region.where(cond_facts(cond)):
                     self.block(then)
                 if orelse:
@@ -208,8 +211,8 @@ class _Check:
             case Local(buf, fill):
                 self.bind(buf.name, "a local array")
                 self.storage(buf)
-                scope = private_scope(self.path[-2]) if len(self.path) > 1 else None
-                if buf.space is not (MemorySpace.LOCAL if scope is None else MemorySpace.PRIVATE):
+                is_private = len(self.path) > 1 and private_scope(self.path[-2]) is not None
+                if buf.space is not (MemorySpace.PRIVATE if is_private else MemorySpace.LOCAL):
                     raise self.fail(f"local array `{buf.name}` in `{buf.space.value}` memory")
                 self.bufs.add(buf)
                 if fill is not None:
@@ -232,23 +235,6 @@ class _Check:
         accesses = memory_accesses((loop,))
         if loop.parallel_chunk < 1 or not has_no_loop_carried_dependence(accesses, loop.sym, (), sums=False):
             raise self.fail(f"parallel loop `{loop.sym.name}` has a loop-carried dependence")
-
-    def private_arrays(self, scope: PrivateScope | None) -> None:
-        """Checks that each thread can execute the statements before a parallel loop."""
-        if scope is None:
-            return
-        if not scope.loop.parallel_chunk:
-            raise self.fail("scope with private arrays does not end with a parallel loop")
-        if private_offsets(scope.bufs)[-1] > MAX_PRIVATE_BYTES:
-            raise self.fail(f"private arrays need more than {MAX_PRIVATE_BYTES} bytes")
-        for stmt in scope.copies:
-            written = {access.ref.buf for access in memory_accesses((stmt,)) if access.writes}
-            if not isinstance(stmt, For) or not written.issubset(scope.bufs):
-                raise self.fail("statements before a parallel loop must be loops that write private arrays")
-        copied = {alias_class(access.ref.buf) for access in memory_accesses(scope.copies)}  # while the loop is running
-        for access in memory_accesses((scope.loop,)):
-            if access.writes and alias_class(access.ref.buf) in copied:
-                raise self.fail(f"parallel loop writes `{access.ref.buf.name}`, which statements before it access")
 
     def not_in_parallel_loop(self) -> None:
         """Checks that no parallel loop contains the current loop, whose symbol is constant within nests."""

@@ -8,6 +8,7 @@ from ocannl.base.errors import VerifyError
 from ocannl.ir.accesses import memory_accesses
 from ocannl.ir.loops import Body, Buf, For, Local, MemorySpace, Proc, Stmt, region_body
 from ocannl.ir.printer import format_stmt
+from ocannl.ir.private_scope import outermost
 
 
 def check_arena(proc: Proc, alignment_bytes: int) -> None:
@@ -31,11 +32,8 @@ def check_arena(proc: Proc, alignment_bytes: int) -> None:
 
 def _check_stack(body: Body, fail: Callable[[str], VerifyError]) -> None:
     """Checks that local arrays do not overlap on the stack."""
-    for stmt in body:
-        region = region_body(stmt)
-        if region is not None:
-            _check_stack(region, fail)
-        elif isinstance(stmt, For):
+    for stmt in outermost(body):
+        if isinstance(stmt, For) and region_body(stmt) is None:
             locals_ = {inner.buf for inner in stmt.body if isinstance(inner, Local) and inner.buf.offset is not None}
             _check_overlap(locals_, stmt.body, "the stack", fail)
 

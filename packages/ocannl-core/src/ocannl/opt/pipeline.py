@@ -186,7 +186,7 @@ def passes(
         Pass("parallelize", parallelize, when=c.wants_schedule),  # before `insert_polls`, which splits loops
         Pass(
             "privatize_copies", lambda proc: privatize_copies(proc, private_bytes),
-            when=c.wants_schedule and c.private_copies,
+            when=c.wants_schedule and c.private_arrays,
         ),
         Pass("insert_polls", insert_polls, when=c.wants_schedule),
         Pass(  # after all passes that introduce operations

@@ -26,7 +26,6 @@ from ocannl.ir.loops import (
 )
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.precision import int64
-from ocannl.ir.private_scope import private_scope
 from ocannl.ir.tnode import Role, TNode
 from ocannl.ir.walk import walk
 from ocannl.opt.analysis.nests import bound_names
@@ -108,13 +107,9 @@ def _with_timestamps(nest: Nest, name: str) -> tuple[Nest, TNode]:
     if caller is not nest:
         strips = _part_loop(nest)
         stamped = replace(strips, body=tuple([stamped if stmt is loop else stmt for stmt in strips.body]))
-    statements = tuple([_with_last(stmt, stamped) for stmt in nest.body if not isinstance(stmt, Comment)])
-    return replace(nest, body=statements, bufs=(*nest.bufs, buf)), node
-
-
-def _with_last(stmt: Stmt, loop: For) -> Stmt:
-    """Returns the loop in place of `stmt`, or of the last statement of a scope with private arrays."""
-    return If(stmt.cond, (*stmt.then[:-1], loop)) if isinstance(stmt, If) and private_scope(stmt) else loop
+    (stmt,) = (stmt for stmt in nest.body if not isinstance(stmt, Comment))
+    stmt = If(stmt.cond, (*stmt.then[:-1], stamped)) if isinstance(stmt, If) else stamped  # of private arrays
+    return replace(nest, body=(stmt,), bufs=(*nest.bufs, buf)), node
 
 
 def _part_caller(nest: Nest) -> Nest:

@@ -39,7 +39,7 @@ def _capabilities(
 ) -> Capabilities:
     return Capabilities(
         precisions, wants_precomputed_weights=precomputes, vector_bytes=width, vector_registers=registers, cpu=cpu,
-        private_copies=True, timestamps=True,
+        timestamps=True,
     )  # fmt: skip
 
 

@@ -56,13 +56,13 @@ def validate(procs: Sequence[Proc], capabilities: Capabilities, backend: str) ->
     for buf in (buf for proc in procs for buf in proc.bufs):
         if buf.precision.name not in capabilities.precisions:
             raise Unsupported(f"`{buf.name}` is {buf.precision}, not among the `precisions` of backend `{backend}`")
-    if capabilities.private_copies and capabilities.timestamps and capabilities.operations >= ALL_OPERATIONS:
+    if capabilities.private_arrays and capabilities.timestamps and capabilities.operations >= ALL_OPERATIONS:
         return
     for node in (node for proc in procs for node in walk(proc.body)):
         if isinstance(node, ReadClock) and not capabilities.timestamps:
             raise Unsupported(f"backend `{backend}` has no `timestamps`")
-        if isinstance(node, Local) and node.buf.space is MemorySpace.PRIVATE and not capabilities.private_copies:
-            raise Unsupported(f"backend `{backend}` makes no `private_copies`")
+        if isinstance(node, Local) and node.buf.space is MemorySpace.PRIVATE and not capabilities.private_arrays:
+            raise Unsupported(f"backend `{backend}` has no `private_arrays`")
         if isinstance(node, Apply | Update) and node.op.name not in capabilities.operations:
             raise Unsupported(f"`{node.op}` is not among the `operations` of backend `{backend}`")
 
@@ -152,7 +152,7 @@ def _signature(stored: dict[str, Any]) -> Signature:
     regions = tuple(MemoryRegion(**r) for r in stored["regions"])
     is_parallel, holds_gil = bool(stored["is_parallel"]), bool(stored["holds_gil"])
     symbols, stack_bytes = int(stored["symbols"]), int(stored["stack_bytes"])
-    has_private_arrays = bool(stored["has_private_arrays"])
+    has_private_arrays = bool(stored.get("has_private_arrays", False))
     return Signature(str(stored["name"]), regions, symbols, is_parallel, holds_gil, stack_bytes, has_private_arrays)
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from ocannl.backend.api import Device, Event, Location
 from ocannl.backend.cpu.host_slab import MIN_HUGE_BYTES, aligned_slab
 from ocannl.backend.cpu.work_queue import QueueEvent, WorkQueue
-from ocannl.base.errors import BackendError
-from ocannl.ir.private_scope import MAX_PRIVATE_BYTES
+from ocannl.base.errors import BackendError, OutOfMemory
+from ocannl.ir.private_scope import LINE_BYTES, THREAD_BYTES
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -55,6 +55,7 @@ class Control(ctypes.Structure):
         ("threads", ctypes.c_int64),
         ("without_signals", ctypes.c_void_p),
         ("private_arrays", ctypes.c_void_p),
+        ("filled", ctypes.c_int64),
     )
 
     @staticmethod
@@ -114,11 +115,19 @@ class CpuQueue:
     synchronize: Callable[[], None]
 
     def reserve_private_arrays(self) -> None:
-        """Allocates memory for private arrays of all threads, unless there is some. It is not part of the budget."""
-        if not self.control.private_arrays:
-            size_bytes = max(self.control.threads * MAX_PRIVATE_BYTES, MIN_HUGE_BYTES)
-            self._private_arrays = aligned_slab(size_bytes)
-            self.control.private_arrays = self._private_arrays.address
+        """Allocates the memory of threads for private arrays, unless it has been allocated. It is not part of the
+        budget of the device. Raises `OutOfMemory`."""
+        control = self.control
+        if control.private_arrays:
+            return
+        size_bytes = control.threads * THREAD_BYTES
+        try:
+            slab = aligned_slab(max(size_bytes, MIN_HUGE_BYTES))
+        except MemoryError:
+            raise OutOfMemory(f"no {size_bytes} bytes for private arrays of {control.threads} threads") from None
+        slab.bytes[:size_bytes].reshape(control.threads, THREAD_BYTES)[:, :LINE_BYTES] = 0
+        control.holds = (*control.holds, slab)
+        control.private_arrays = slab.address
 
     def zero(self, where: Location, size_bytes: int) -> None:
         target = self.device.window(where, size_bytes)

@@ -26,13 +26,11 @@ from ocannl.codegen.text_sections import Document
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf
 from ocannl.ir.name_mangling import Namer
-from ocannl.ir.private_scope import MAX_PRIVATE_BYTES, private_offsets
+from ocannl.ir.private_scope import THREAD_BYTES, private_offsets
 
 MAX_LINE_LENGTH = 100  # longer function heads are wrapped
 CONTROL, FRAME, CHUNK = "control", "frame", "chunk"  # names of parameters and suffixes of functions
-TAKEN = "taken"  # the field of a frame with the number of chunks that threads with private arrays have taken
-PRIVATE = "private_arrays"  # the memory of a thread for private arrays
-COUNTER_WORDS = 16  # of an array with this number: nothing else is in lines that move between cores
+FILLED = "filled"  # the field of a frame with the number of times that threads have had to fill private arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ class ChunkFunction:
         fields = [declaration.replace(f"{self.dialect.restrict} ", "") for declaration, _ in self.fields.values()]
         fields.append(self.dialect.control)
         if self.nest.private_bufs:
-            fields.append(f"{self.dialect.index} *{TAKEN}")
+            fields.append(f"{self.dialect.index} {FILLED}")
         return [f"struct {self.name}_{FRAME} {{", *(f"{self.dialect.indent}{field};" for field in fields), "};"]
 
     def head(self) -> str:
@@ -83,70 +81,47 @@ class ChunkFunction:
         self.line(f"struct {self.name}_{FRAME} *{FRAME} = arg;")
         self.line(f"{self.dialect.control} = thread ? {FRAME}->{CONTROL}->without_signals : {FRAME}->{CONTROL};")
         values = {variable: f"{FRAME}->{name}" for variable, (_, name) in self.fields.items()}
-        if self.nest.private_bufs:
-            self.print_claims(values)
-        else:
-            self.print_bounds("return 1;")
-            call = self.call(values)
-            for text in [f"return {call};"] if self.nest.is_cancellable else [f"{call};", "return 0;"]:
-                self.line(text)
-        self.doc.line("}")
-
-    def print_bounds(self, leave: str, depth: int = 1) -> None:
-        """Prints the poll before a chunk, and the bounds of its iterations."""
         loop, index = self.loop, self.dialect.index
         is_polled = f"{CHUNK} % {loop.poll_interval} == {loop.poll_interval - 1} && " if loop.poll_interval > 1 else ""
-        self.line(f"if ({is_polled}{self.dialect.poll.name}({CONTROL})) {leave}", depth)
+        self.line(f"if ({is_polled}{self.dialect.poll.name}({CONTROL})) return 1;")
+        if self.nest.private_bufs:
+            values |= self.fill_private_arrays(values)
         scale = f" * {loop.chunk_size}" if loop.chunk_size > 1 else ""
         offset = f" + {loop.first}" if loop.first else ""
-        self.line(f"{index} first = {CHUNK}{scale}{offset}, limit = first + {loop.chunk_size};", depth)
-        self.line(f"if (limit > {loop.limit}) limit = {loop.limit};", depth)
-
-    def call(self, values: Mapping[Buf | Sym, str]) -> str:
-        """The call of the function of the nest for a chunk; `values` are its arguments."""
+        self.line(f"{index} first = {CHUNK}{scale}{offset}, limit = first + {loop.chunk_size};")
+        self.line(f"if (limit > {loop.limit}) limit = {loop.limit};")
         args = [*(values[x] for x in self.nest.params), "first", "limit"]
-        return f"{self.name}({', '.join([*args, CONTROL] if self.nest.is_cancellable else args)})"
+        if self.nest.is_cancellable:
+            self.line(f"return {self.name}({', '.join([*args, CONTROL])});")
+        else:
+            self.line(f"{self.name}({', '.join(args)});")
+            self.line("return 0;")
+        self.doc.line("}")
 
-    def print_claims(self, values: dict[Buf | Sym, str]) -> None:
-        """Prints the calls that fill private arrays, and the loop that executes chunks until none is left."""
-        private_bufs, num_chunks = self.nest.private_bufs, self.loop.num_chunks
-        claim = f"{self.prelude.use(self.dialect.claim)}({FRAME}->{TAKEN}, {num_chunks}, thread)"
-        self.line(f"{CHUNK} = {claim};")
-        self.line(f"if ({CHUNK} < 0) return 0;")
-        copies = [self.functions[copy] for copy in self.nest.private_copies]
-        names = Namer(self.reserved_names | {self.name, *copies, "arg", "thread", "first", "limit", PRIVATE})
-        self.line(f"char *{PRIVATE} = {FRAME}->{CONTROL}->private_arrays + thread * {MAX_PRIVATE_BYTES};")
-        for buf, offset in zip(private_bufs, private_offsets(private_bufs), strict=False):
-            values[buf], type_ = names(buf.name), self.dialect.types[buf.precision]
-            self.line(f"{type_} *{values[buf]} = ({type_} *)({PRIVATE} + {offset});")
-        for copy, function in zip(self.nest.private_copies, copies, strict=True):
-            self.line(f"{function}({', '.join(values[x] for x in copy.free_variables)});")
-        self.line(f"for (; {CHUNK} >= 0; {CHUNK} = {claim}) {{")
-        self.print_bounds("break;", depth=2)
-        call = self.call(values)
-        self.line(f"if ({call}) break;" if self.nest.is_cancellable else f"{call};", depth=2)
+    def fill_private_arrays(self, values: Mapping[Buf | Sym, str]) -> dict[Buf | Sym, str]:
+        """Fills the private arrays of the thread, unless it has filled them in this loop; returns their names."""
+        nest, index = self.nest, self.dialect.index
+        copies = [self.functions[copy] for copy in nest.private_copies]
+        names = Namer(self.reserved_names | {self.name, *copies, "arg", "thread", "first", "limit", "memory"})
+        self.line(f"char *memory = {FRAME}->{CONTROL}->private_arrays + thread * {THREAD_BYTES};")
+        arrays: dict[Buf | Sym, str] = {}
+        for buf, offset in zip(nest.private_bufs, private_offsets(nest.private_bufs), strict=True):
+            type_, arrays[buf] = self.dialect.types[buf.precision], names(buf.name)
+            self.line(f"{type_} *{arrays[buf]} = ({type_} *)(memory + {offset});")
+        filled = f"*({index} *)memory"
+        self.line(f"if ({filled} != {FRAME}->{FILLED}) {{")
+        for copy, function in zip(nest.private_copies, copies, strict=True):
+            self.line(f"{function}({', '.join({**values, **arrays}[x] for x in copy.free_variables)});", depth=2)
+        self.line(f"{filled} = {FRAME}->{FILLED};", depth=2)
         self.line("}")
-        self.line(f"if ({CHUNK} < 0) return 0;")
-        self.line(f"{self.prelude.use(self.dialect.stop_claims)}({FRAME}->{TAKEN}, {num_chunks});")
-        self.line("return 1;")
+        return arrays
 
 
-def parallel_call(
-    dialect: Dialect, nest: Nest, function: str, args: Sequence[str], names: Namer, prefix: str = ""
-) -> tuple[list[str], str]:
-    """The lines that declare the frame of a parallel nest, whose name begins with `prefix`, and the arguments of the
-    call that executes it. A function with private arrays is called once per thread, and claims chunks itself."""
-    assert nest.parallel_loop is not None
-    lines, values, calls = [], [*args, CONTROL], str(nest.parallel_loop.num_chunks)
-    if nest.private_bufs:
-        taken = names(f"{prefix}{TAKEN}")
-        lines.append(dialect.stack_block.format(type=dialect.index, name=taken, count=COUNTER_WORDS))
-        lines.append(f"{taken}[0] = 0;")
-        values.append(taken)
-        calls = f"{CONTROL}->threads < {calls} ? {CONTROL}->threads : {calls}"
-    frame = names(f"{prefix}{FRAME}")
-    lines.append(f"struct {function}_{FRAME} {frame} = {{ {', '.join(values)} }};")
-    return lines, f"{CONTROL}, {function}_{CHUNK}, &{frame}, {calls}"
+def frame_values(nest: Nest, args: Sequence[str]) -> str:
+    """The initializer of the frame of a parallel nest: its arguments, the control structure, and, if it has private
+    arrays, the number of times that threads have had to fill such arrays."""
+    values = [*args, CONTROL, *([f"++{CONTROL}->{FILLED}"] if nest.private_bufs else [])]
+    return f"{{ {', '.join(values)} }}"
 
 
 def function_head(form: str, type_: str, name: str, params: list[str]) -> str:

@@ -44,8 +44,6 @@ class Dialect:
     poll: Definition  # called with `control`: nonzero if the nest must return
     read_clock: Definition  # called with `control`: the time in nanoseconds
     parallel_for: Definition  # called with `control`, a function, its frame and the number of chunks
-    claim: Definition  # called with a counter, the number of chunks and a thread: the next chunk, or -1
-    stop_claims: Definition  # called with a counter and the number of chunks: there is no next chunk
     restrict: str  # qualifier of pointers without aliases
     comment: str  # template of a comment
     comment_end: str  # must not occur in comments

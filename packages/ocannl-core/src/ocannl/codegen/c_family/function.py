@@ -21,11 +21,11 @@ from ocannl.codegen.c_family import builtins, transpose, vectors
 from ocannl.codegen.c_family.chunk_function import (
     CHUNK,
     CONTROL,
+    FILLED,
     FRAME,
-    TAKEN,
     ChunkFunction,
+    frame_values,
     function_head,
-    parallel_call,
 )
 from ocannl.codegen.c_family.dialect import Dialect, Prelude
 from ocannl.codegen.c_family.expressions import OPERATORS, SCALAR_LOCAL, ScalarExpressions, is_fused
@@ -75,8 +75,7 @@ def reserved(dialect: Dialect) -> frozenset[str]:
         | frozenset(vectors.names())
         | frozenset(transpose.names())
         | frozenset(mathematical)
-        | {CONTROL, FRAME, CHUNK, TAKEN, dialect.poll.name, dialect.parallel_for.name, dialect.read_clock.name}
-        | {dialect.claim.name, dialect.stop_claims.name}
+        | {CONTROL, FRAME, CHUNK, FILLED, dialect.poll.name, dialect.parallel_for.name, dialect.read_clock.name}
     )
 
 
@@ -255,9 +254,9 @@ class _FunctionPrinter:
             function = self.functions[callee]
             if callee.parallel_loop is not None:
                 parallel_for = self.values.prelude.use(self.d.parallel_for)
-                lines, call = parallel_call(self.d, callee, function, args, self.names)
-                for text in lines:
-                    self.line(text)
+                frame = self.names(FRAME)
+                self.line(f"struct {function}_{FRAME} {frame} = {frame_values(callee, args)};")
+                call = f"{CONTROL}, {function}_{CHUNK}, &{frame}, {callee.parallel_loop.num_chunks}"
                 self.line(f"if ({parallel_for}({call})) return 1;")
             elif callee.is_cancellable:
                 self.line(f"if ({function}({', '.join([*args, CONTROL])})) return 1;")

@@ -22,13 +22,14 @@ from ocannl.ir.loops import (
     Local,
     MemorySpace,
     Proc,
+    Ref,
     Stmt,
     Store,
     region_body,
 )
-from ocannl.ir.private_scope import private_offsets
+from ocannl.ir.private_scope import fills_same_cells, padded_bytes
 from ocannl.ir.walk import walk
-from ocannl.opt.analysis.nests import accessed_buffers, is_parallel_loop, leaves
+from ocannl.opt.analysis.nests import accessed_buffers, is_parallel_loop, leaves, loads
 from ocannl.opt.analysis.substitution import with_buffers
 
 
@@ -50,10 +51,12 @@ def privatize_copies(proc: Proc, max_bytes: int) -> Proc:
                                                               y[b, o] += x[b, k] * t[o, k]
 
     The lines of a shared copy move between cores twice: when other threads read them, and when the next call of the
-    routine writes them again. To copy them several times takes less time, as long as they stay in the private caches. A
-    copy of which each iteration reads a part of its own remains shared.
+    routine writes them again. To copy them several times takes less time, as long as they stay in the private caches:
+    up to some size, each thread copies whole operands, however many threads there are. A copy of which each iteration
+    reads a part of its own remains shared.
     """
     users = Counter(alias_class(buf) for stmt in _statements(proc.body) for buf in _buffers(stmt))
+    users.update(alias_class(ref.buf) for ref in _conditions(proc.body))
     body, private = _privatize(proc.body, users, max_bytes)
     if not private:
         return proc
@@ -68,6 +71,14 @@ def _statements(body: Body) -> Iterator[Stmt]:
             yield stmt
         else:
             yield from _statements(inner)
+
+
+def _conditions(body: Body) -> Iterator[Ref]:
+    """Yields the cells that decide whether conditional regions are executed."""
+    for stmt in body:
+        if isinstance(stmt, BindIndex) and region_body(stmt) is not None:
+            yield from loads(stmt.value)
+        yield from _conditions(region_body(stmt) or ())
 
 
 def _buffers(stmt: Stmt) -> dict[Buf, None]:
@@ -93,9 +104,8 @@ def _privatize(body: Body, users: Mapping[object, int], max_bytes: int) -> tuple
     local_bufs: dict[Buf, Buf] = {}
     for buf, positions in _copied_arrays(stmts, users).items():
         *writers, reader = positions
-        (_, nbytes) = private_offsets([buf])
-        if private_bytes[reader] + nbytes <= max_bytes:
-            private_bytes[reader] += nbytes
+        if private_bytes[reader] + padded_bytes(buf) <= max_bytes:
+            private_bytes[reader] += padded_bytes(buf)
             copies.setdefault(reader, []).extend(writers)
             local_bufs[buf] = replace(buf, space=MemorySpace.PRIVATE)
     if not local_bufs:
@@ -143,8 +153,8 @@ def _written(stmt: Stmt) -> set[Buf]:
 
 
 def _copies(stmt: Stmt, target: Buf) -> bool:
-    """Whether the statement only copies another array to `target`."""
-    return isinstance(stmt, For) and all(
+    """Whether the statement only copies another array to `target`, always to the same cells."""
+    return isinstance(stmt, For) and fills_same_cells(stmt) and all(
         isinstance(leaf, Store) and leaf.ref.buf is target and _is_copied_value(leaf.value) and not leaf.nontemporal
         for leaf in leaves((stmt,))
     )

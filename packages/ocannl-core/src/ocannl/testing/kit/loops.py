@@ -131,8 +131,8 @@ class Loops(Area):
     @pytest.mark.parametrize("claimed", [1, 7, 64])
     def test_arrays_of_each_thread(self, bench: Bench, threads: int, claimed: int) -> None:
         """Each thread fills its private arrays before its first iteration."""
-        if not bench.backend.capabilities.private_copies:
-            pytest.skip("the backend makes no private copies")
+        if not bench.backend.capabilities.private_arrays:
+            pytest.skip("the backend has no private arrays")
         p = bench.number
         x, w, y = numbers(p, 64, 5), numbers(p, 5, 7), np.zeros((64, 7), p.numpy)
         bx, bw, by = pool("x", x, AccessMode.IN), pool("w", w, AccessMode.IN), pool("y", y, AccessMode.OUT)
