@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from loop_programs.golden_programs import SAMPLES
+from loop_programs.golden_programs import NATIVE_SAMPLES
 
 from ocannl_backend_c import toolchain
 from ocannl_backend_c.emit import emit
@@ -11,7 +11,7 @@ from ocannl_backend_c.emit import emit
 GOLDEN = Path(__file__).parents[2] / "golden" / "c"
 
 
-@pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("program", "check"), NATIVE_SAMPLES, ids=lambda f: f.__name__)
 def test_printed_text(request, run, program, check):
     text = emit([program()])
     path = GOLDEN / f"{program.__name__}.c"
@@ -24,7 +24,7 @@ def test_printed_text(request, run, program, check):
 def test_generated_code_has_no_warnings(tmp_path):
     """Except for unused parameters, because all programs have the same parameters."""
     path = tmp_path / "samples.c"
-    path.write_text(emit([program() for program, _ in SAMPLES]), encoding="ascii")
+    path.write_text(emit([program() for program, _ in NATIVE_SAMPLES]), encoding="ascii")
     flags = ("-Wall", "-Wextra", "-pedantic", "-Werror", "-Wno-unused-parameter", "-fsyntax-only")
     status, _, output = toolchain.run([*toolchain.command(), *toolchain.SEMANTICS, *flags, str(path)], tmp_path)
     assert (status, output) == (0, b"")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from loop_programs.golden_programs import SAMPLES
+from loop_programs.golden_programs import NATIVE_SAMPLES
 
 from ocannl.base.config import settings
 from ocannl.ir.affine import Affine, Sym
@@ -42,6 +42,6 @@ def test_half_without_conversion_instructions(old_cpu, run, target):
     assert_same(cast(run, inputs, float16), rounded)
 
 
-@pytest.mark.parametrize("check", [check for _, check in SAMPLES], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("check", [check for _, check in NATIVE_SAMPLES], ids=lambda f: f.__name__)
 def test_programs_without_fused_products(old_cpu, run, check):
     check(run)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from loop_programs.golden_programs import SAMPLES
+from loop_programs.golden_programs import NATIVE_SAMPLES
 
 import ocannl as oc
 from ocannl.base.config import settings
@@ -26,7 +26,7 @@ def target(request, c):
         yield capabilities
 
 
-@pytest.mark.parametrize("check", [check for _, check in SAMPLES], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("check", [check for _, check in NATIVE_SAMPLES], ids=lambda f: f.__name__)
 def test_samples(target, run, check):
     check(run)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from loop_programs.golden_programs import SAMPLES
+from loop_programs.golden_programs import NATIVE_SAMPLES
 
 from ocannl_backend_llvm.builder import Instructions
 from ocannl_backend_llvm.emit import emit
@@ -11,7 +11,7 @@ from ocannl_backend_llvm.emit import emit
 GOLDEN = Path(__file__).parents[2] / "golden" / "llvm"
 
 
-@pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("program", "check"), NATIVE_SAMPLES, ids=lambda f: f.__name__)
 def test_printed_text(request, run, program, check):
     (text,) = emit([program()], Instructions(half=True))
     path = GOLDEN / f"{program.__name__}.ll"

@@ -265,8 +265,9 @@ SAMPLES = (
     (border, check_border),
     (polled, check_polled),
     (shared, check_shared),
-    (private, check_private),
     (narrow, check_narrow),
     (tile, check_tile),
     (plane, check_plane),
 )
+NATIVE_SAMPLES = (*SAMPLES, (private, check_private))
+"""The samples for backends whose threads have private arrays."""
