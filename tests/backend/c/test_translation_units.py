@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from loop_programs.golden_programs import SAMPLES
+from loop_programs.golden_programs import NATIVE_SAMPLES
 
 import ocannl as oc
 from ocannl import train
@@ -42,7 +42,7 @@ def compilers(monkeypatch):
     return started
 
 
-@pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("program", "check"), NATIVE_SAMPLES, ids=lambda f: f.__name__)
 def test_samples(separate_units, run, program, check):
     check(run)
 

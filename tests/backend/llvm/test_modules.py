@@ -4,7 +4,7 @@ from functools import partial
 from random import Random
 
 import pytest
-from loop_programs.golden_programs import SAMPLES
+from loop_programs.golden_programs import NATIVE_SAMPLES
 
 from ocannl.backend import CompileError
 from ocannl.lower.lower import lower
@@ -23,7 +23,7 @@ def separate_modules(request, monkeypatch):
     monkeypatch.setattr(module, "emit", partial(module.emit, lines=0))
 
 
-@pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("program", "check"), NATIVE_SAMPLES, ids=lambda f: f.__name__)
 def test_samples(separate_modules, run, program, check):
     check(run)
 

@@ -5,7 +5,7 @@ from random import Random
 
 import llvmlite.binding as binding
 import pytest
-from loop_programs.golden_programs import SAMPLES
+from loop_programs.golden_programs import NATIVE_SAMPLES
 
 from ocannl.lower.lower import lower
 from ocannl.opt.pipeline import optimize
@@ -44,7 +44,7 @@ def test_vector_registers_of_targets(target):
     assert target.vector_registers == VECTORS[target]
 
 
-@pytest.mark.parametrize("program", [program for program, _ in SAMPLES], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("program", [program for program, _ in NATIVE_SAMPLES], ids=lambda f: f.__name__)
 def test_samples(target, program):
     (code,) = parallel_codegen.compile_texts(emit([program()], target.instructions), target)
     assert machine(code) == MACHINES[target.triple.partition("-")[0]]

@@ -5,7 +5,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from loop_programs.golden_programs import SAMPLES
+from loop_programs.golden_programs import NATIVE_SAMPLES
 
 import ocannl as oc
 from ocannl import train
@@ -28,7 +28,7 @@ def separate_modules(native, monkeypatch):
     monkeypatch.setattr(module, function, partial(getattr(module, function), lines=0))
 
 
-@pytest.mark.parametrize(("program", "check"), SAMPLES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("program", "check"), NATIVE_SAMPLES, ids=lambda f: f.__name__)
 def test_samples(run, program, check):
     check(run)
 
