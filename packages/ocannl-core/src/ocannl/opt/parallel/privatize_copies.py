@@ -101,26 +101,26 @@ def _privatize(body: Body, users: Mapping[object, int], max_bytes: int) -> tuple
         stmts.append(stmt)
     copies: dict[int, list[int]] = {}  # positions of copies by that of their loop
     private_bytes: Counter[int] = Counter()
-    local_bufs: dict[Buf, Buf] = {}
+    private_bufs: dict[Buf, Buf] = {}
     for buf, positions in _copied_arrays(stmts, users).items():
         *writers, reader = positions
         if private_bytes[reader] + padded_bytes(buf) <= max_bytes:
             private_bytes[reader] += padded_bytes(buf)
             copies.setdefault(reader, []).extend(writers)
-            local_bufs[buf] = replace(buf, space=MemorySpace.PRIVATE)
-    if not local_bufs:
+            private_bufs[buf] = replace(buf, space=MemorySpace.PRIVATE)
+    if not private_bufs:
         return tuple(stmts), private
     moved = {position for positions in copies.values() for position in positions}
     new_body: list[Stmt] = []
     for position, stmt in enumerate(stmts):
         if position in copies:
-            parts = with_buffers((*(_as_serial(stmts[n]) for n in sorted(copies[position])), stmt), local_bufs)
+            parts = with_buffers((*(_as_serial(stmts[n]) for n in sorted(copies[position])), stmt), private_bufs)
             read = _buffers(stmt)
-            declared = [Local(local) for buf, local in local_bufs.items() if buf in read]
+            declared = [Local(private_buf) for buf, private_buf in private_bufs.items() if buf in read]
             new_body.append(If(TRUE, (*declared, *parts)))
         elif position not in moved:
             new_body.append(stmt)
-    return tuple(new_body), private | local_bufs.keys()
+    return tuple(new_body), private | private_bufs.keys()
 
 
 def _copied_arrays(body: Sequence[Stmt], users: Mapping[object, int]) -> dict[Buf, list[int]]:
