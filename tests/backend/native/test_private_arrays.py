@@ -11,10 +11,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from loop_programs.program_runner import Runner
 
 import ocannl as oc
 from ocannl import train
-from ocannl.backend import Location
 from ocannl.ir.affine import TRUE, Affine, Sym, SymKind
 from ocannl.ir.loops import (
     AccessMode,
@@ -64,26 +64,16 @@ def numbers(bufs: tuple[Buf, ...]) -> list[np.ndarray]:
     return [random.standard_normal(buf.shape).astype(np.float32) for buf in bufs]
 
 
-def uploaded(device, queue, arrays: list[np.ndarray]) -> list[Location]:
-    locations = [Location(device.alloc_pool(x.nbytes), 0) for x in arrays]
-    for location, x in zip(locations, arrays, strict=True):
-        queue.from_host(location, x)
-    return locations
-
-
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_every_iteration_is_executed_once(native, threads):
     stmt, bufs = nest()
-    proc, arrays = Proc("product", bufs, (), (stmt,)), numbers(bufs)
-    code, device = native.compile([proc]), native.device(0)
-    queue = device.queue(threaded=False, threads=threads)
-    wanted, locations = arrays[2].astype(np.float64), uploaded(device, queue, arrays)
-    entry = code.link("product", queue, locations)
+    proc, arrays, runner = Proc("product", bufs, (), (stmt,)), numbers(bufs), Runner(native, threads)
+    wanted, locations = arrays[2].astype(np.float64), runner.locations(proc, arrays)
+    entry = native.compile([proc]).link("product", runner.queue, locations)
     for _ in range(20):
         entry()
         wanted += arrays[0].astype(np.float64) @ arrays[1]
-    out = np.empty_like(arrays[2])
-    queue.to_host(locations[2], out)
+    *_, out = runner.read(locations, arrays)
     np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
 
 
@@ -101,8 +91,8 @@ def test_scopes_in_sequential_loops(run):
 
 
 def test_equal_scopes_share_their_functions(native):
-    (first, bufs), (second, bufs_again) = nest(), nest()
-    renamed = {buf: replace(buf, name=f"{buf.name}_again") for buf in bufs_again}
+    (first, bufs), (second, second_bufs) = nest(), nest()
+    renamed = {buf: replace(buf, name=f"{buf.name}_again") for buf in second_bufs}
     (second,) = with_buffers((second,), renamed)
     text = native.compile([Proc("twice", (*bufs, *renamed.values()), (), (first, second))]).source
     chunk_functions = re.findall(r"^(?:define i32|static .*int) \S+chunk\(.*[{)]$", text, re.MULTILINE)
@@ -112,10 +102,9 @@ def test_equal_scopes_share_their_functions(native):
 def test_a_cancelled_loop_ends(native):
     """The loop takes many seconds; a poll returns from it, and no thread begins another chunk."""
     stmt, bufs = nest(rows=4000, columns=200, terms=300, repetitions=200)
-    code, device = native.compile([Proc("long", bufs, (), (stmt,))]), native.device(0)
-    queue = device.queue(threaded=True, threads=2)
-    locations = uploaded(device, queue, numbers(bufs))
-    queue.submit(code.link("long", queue, locations))
+    proc, runner = Proc("long", bufs, (), (stmt,)), Runner(native)
+    queue = runner.queue = runner.device.queue(threaded=True, threads=2)
+    queue.submit(native.compile([proc]).link("long", queue, runner.locations(proc, numbers(bufs))))
     start = time.perf_counter()
     timer = threading.Timer(0.1, queue.cancel)
     timer.start()

@@ -194,7 +194,7 @@ class FunctionEmitter:
         b.branch(b.assign(f"icmp eq i64 {last}, {current}", "is.filled"), filled, fill)
         b.label(fill)
         for copy in self.nest.private_copies:
-            args = [{**values, **arrays}[x] for x in copy.free_variables]
+            args = [arrays[x] if x in arrays else values[x] for x in copy.free_variables]
             declare(b.module, self.functions[copy], args, copy.is_cancellable)
             b.line(f"call void @{self.functions[copy]}({', '.join(args)})")
         b.line(f"store i64 {current}, ptr {memory}")

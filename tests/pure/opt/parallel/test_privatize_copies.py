@@ -89,7 +89,7 @@ def test_the_copy_moves_into_the_scope() -> None:
     verify(proc, "optimized")
 
 
-def writes_its_source() -> Body:
+def the_loop_writes_the_source() -> Body:
     return copy(source=Y), product()
 
 
@@ -135,7 +135,7 @@ def the_copy_is_in_another_region() -> Body:
     return copy(), loop(s, (product(),), mode=Mode.SEQUENTIAL)
 
 
-def rows_of_a_region_are_filled_in_turn() -> Body:
+def a_region_fills_rows_in_turn() -> Body:
     s = Sym("s", 0, 1, SymKind.ITERATION)
     row = loop(J, (Store(cell(T, s, J), Load(Ref(W, (A(J), A(0))))),))
     return (loop(s, (row, product()), mode=Mode.SEQUENTIAL),)
@@ -148,7 +148,7 @@ def a_condition_reads_the_copy() -> Body:
 
 
 @pytest.mark.parametrize("body", [
-    rows_of_a_region_are_filled_in_turn, a_condition_reads_the_copy, writes_its_source, an_iteration_reads_a_part,
+    a_region_fills_rows_in_turn, a_condition_reads_the_copy, the_loop_writes_the_source, an_iteration_reads_a_part,
     an_iteration_reads_a_part_in_an_inner_loop, two_loops_read_the_copy, the_loop_is_serial, values_are_computed,
     the_copy_is_updated, the_copy_is_in_another_region,
 ], ids=lambda body: body.__name__)  # fmt: skip

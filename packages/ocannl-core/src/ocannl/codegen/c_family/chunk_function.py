@@ -111,7 +111,8 @@ class ChunkFunction:
         filled = f"*({index} *)memory"
         self.line(f"if ({filled} != {FRAME}->{FILLED}) {{")
         for copy, function in zip(nest.private_copies, copies, strict=True):
-            self.line(f"{function}({', '.join({**values, **arrays}[x] for x in copy.free_variables)});", depth=2)
+            args = [arrays[x] if x in arrays else values[x] for x in copy.free_variables]
+            self.line(f"{function}({', '.join(args)});", depth=2)
         self.line(f"{filled} = {FRAME}->{FILLED};", depth=2)
         self.line("}")
         return arrays

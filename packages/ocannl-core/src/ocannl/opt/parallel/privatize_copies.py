@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ocannl.ir.accesses import alias_class
@@ -22,7 +22,6 @@ from ocannl.ir.loops import (
     Local,
     MemorySpace,
     Proc,
-    Ref,
     Stmt,
     Store,
     region_body,
@@ -55,30 +54,10 @@ def privatize_copies(proc: Proc, max_bytes: int) -> Proc:
     up to some size, each thread copies whole operands, however many threads there are. A copy of which each iteration
     reads a part of its own remains shared.
     """
-    users = Counter(alias_class(buf) for stmt in _statements(proc.body) for buf in _buffers(stmt))
-    users.update(alias_class(ref.buf) for ref in _conditions(proc.body))
-    body, private = _privatize(proc.body, users, max_bytes)
+    body, private = _privatize(proc.body, frozenset(), max_bytes)
     if not private:
         return proc
     return replace(proc, body=body, bufs=tuple([buf for buf in proc.bufs if buf not in private]))
-
-
-def _statements(body: Body) -> Iterator[Stmt]:
-    """Yields the nests of a body and of its regions."""
-    for stmt in body:
-        inner = region_body(stmt)
-        if inner is None:
-            yield stmt
-        else:
-            yield from _statements(inner)
-
-
-def _conditions(body: Body) -> Iterator[Ref]:
-    """Yields the cells that decide whether conditional regions are executed."""
-    for stmt in body:
-        if isinstance(stmt, BindIndex) and region_body(stmt) is not None:
-            yield from loads(stmt.value)
-        yield from _conditions(region_body(stmt) or ())
 
 
 def _buffers(stmt: Stmt) -> dict[Buf, None]:
@@ -87,22 +66,25 @@ def _buffers(stmt: Stmt) -> dict[Buf, None]:
     return dict.fromkeys((*read, *written))
 
 
-def _privatize(body: Body, users: Mapping[object, int], max_bytes: int) -> tuple[Body, set[Buf]]:
-    """Privatizes copies in a body and its regions; `users` counts the nests that access each array. Returns the new
+def _privatize(body: Body, outside: frozenset[object], max_bytes: int) -> tuple[Body, set[Buf]]:
+    """Privatizes copies in a body and its regions; statements elsewhere access the arrays `outside`. Returns the new
     body, and the arrays that are private now."""
+    accessors = Counter(alias_class(buf) for stmt in body for buf in _buffers(stmt))
+    shared = outside.union(array for array, count in accessors.items() if count > 1)
     private: set[Buf] = set()
     stmts: list[Stmt] = []
     for stmt in body:
         inner = region_body(stmt)
         if inner is not None:
             assert isinstance(stmt, For | BindIndex)
-            new, inner_private = _privatize(inner, users, max_bytes)
+            condition = loads(stmt.value) if isinstance(stmt, BindIndex) else ()
+            new, inner_private = _privatize(inner, shared.union(alias_class(ref.buf) for ref in condition), max_bytes)
             stmt, private = replace(stmt, body=new) if inner_private else stmt, private | inner_private
         stmts.append(stmt)
     copies: dict[int, list[int]] = {}  # positions of copies by that of their loop
     private_bytes: Counter[int] = Counter()
     private_bufs: dict[Buf, Buf] = {}
-    for buf, positions in _copied_arrays(stmts, users).items():
+    for buf, positions in _copied_arrays(stmts, accessors, outside).items():
         *writers, reader = positions
         if private_bytes[reader] + padded_bytes(buf) <= max_bytes:
             private_bytes[reader] += padded_bytes(buf)
@@ -123,23 +105,27 @@ def _privatize(body: Body, users: Mapping[object, int], max_bytes: int) -> tuple
     return tuple(new_body), private | private_bufs.keys()
 
 
-def _copied_arrays(body: Sequence[Stmt], users: Mapping[object, int]) -> dict[Buf, list[int]]:
+def _copied_arrays(
+    body: Sequence[Stmt], accessors: Mapping[object, int], outside: frozenset[object]
+) -> dict[Buf, list[int]]:
     """Returns the copies that the threads of one parallel loop share, with the positions of the statements that fill
-    them, and of the loop."""
+    them, and of the loop. `accessors` counts the statements that access each array."""
     positions: dict[Buf, list[int]] = {}
     for position, stmt in enumerate(body):
-        for buf in _buffers(stmt) if region_body(stmt) is None else ():
-            if buf.space is MemorySpace.ARENA and buf.access is AccessMode.TEMP:
-                positions.setdefault(buf, []).append(position)
+        for buf in _buffers(stmt):
+            positions.setdefault(buf, []).append(position)
 
     def is_private(buf: Buf, writers: Sequence[int], reader: int) -> bool:
-        if not writers or users[alias_class(buf)] != len(writers) + 1:
+        array, loop = alias_class(buf), body[reader]
+        if buf.space is not MemorySpace.ARENA or buf.access is not AccessMode.TEMP or array in outside:
             return False
-        loop = body[reader]
-        if not is_parallel_loop(loop) or buf in _written(loop) or not all(_copies(body[n], buf) for n in writers):
+        if not writers or accessors[array] != len(writers) + 1 or not is_parallel_loop(loop):
+            return False
+        if buf in accessed_buffers(loop)[1] or not all(_copies(body[n], buf) for n in writers):
             return False
         sources = {alias_class(source) for n in writers for source in accessed_buffers(body[n])[0]}
-        changed = {alias_class(target) for stmt in body[writers[0] : reader + 1] for target in _written(stmt)}
+        between = body[writers[0] : reader + 1]
+        changed = {alias_class(target) for stmt in between for target in accessed_buffers(stmt)[1]}
         return sources.isdisjoint(changed) and not _reads_part(loop, buf)
 
     copied = {buf: at for buf, at in positions.items() if is_private(buf, at[:-1], at[-1])}
@@ -147,14 +133,10 @@ def _copied_arrays(body: Sequence[Stmt], users: Mapping[object, int]) -> dict[Bu
     return {buf: at for buf, at in copied.items() if at[-1] not in moved}  # a copy of a copy moves alone
 
 
-def _written(stmt: Stmt) -> set[Buf]:
-    """Returns the buffers that the statement writes, in regions as well."""
-    return {buf for inner in _statements((stmt,)) for buf in accessed_buffers(inner)[1]}
-
-
 def _copies(stmt: Stmt, target: Buf) -> bool:
     """Whether the statement only copies another array to `target`, always to the same cells."""
-    return isinstance(stmt, For) and fills_same_cells(stmt) and all(
+    is_nest = isinstance(stmt, For) and region_body(stmt) is None
+    return is_nest and fills_same_cells(stmt) and all(
         isinstance(leaf, Store) and leaf.ref.buf is target and _is_copied_value(leaf.value) and not leaf.nontemporal
         for leaf in leaves((stmt,))
     )

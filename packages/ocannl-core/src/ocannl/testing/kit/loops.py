@@ -129,7 +129,7 @@ class Loops(Area):
 
     @pytest.mark.parametrize("threads", [1, 2, 5])
     @pytest.mark.parametrize("claimed", [1, 7, 64])
-    def test_arrays_of_each_thread(self, bench: Bench, threads: int, claimed: int) -> None:
+    def test_private_arrays(self, bench: Bench, threads: int, claimed: int) -> None:
         """Each thread fills its private arrays before its first iteration."""
         if not bench.backend.capabilities.private_arrays:
             pytest.skip("the backend has no private arrays")
