@@ -353,18 +353,3 @@ def test_the_compiler_of_the_wheel(c, run):
     pytest.importorskip("ziglang")
     with settings(c_compiler=f"{shutil.which(sys.executable)} -m ziglang cc"):
         assert run(program(value=7.0), np.zeros((), np.float32))[0] == 7
-
-
-def test_stale_folders_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(toolchain.tempfile, "gettempdir", lambda: str(tmp_path))
-    names = (f"{toolchain.WORK_PREFIX}old", f"{toolchain.WORK_PREFIX}new", "ocannl-c-kept-old", "another")
-    for name in names:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "code.c").touch()
-        if not name.endswith("new"):
-            os.utime(tmp_path / name, (0, 0))
-    (tmp_path / f"{toolchain.WORK_PREFIX}link").symlink_to(tmp_path / "another")
-    toolchain.remove_stale_folders(-1)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        {*names, f"{toolchain.WORK_PREFIX}link"} - {names[0]}
-    )

@@ -7,12 +7,10 @@ import ctypes
 import hashlib
 import os
 import sys
-import tempfile
 import weakref
-from pathlib import Path
 
 from ocannl.backend import CompileError
-from ocannl_backend_c.toolchain import WORK_PREFIX
+from ocannl_backend_c.work_folder import work_folder
 
 
 class SharedLibrary:
@@ -39,8 +37,8 @@ def load(code: bytes) -> ctypes.CDLL:
     """
     _check_complete(code)
     try:
-        with tempfile.TemporaryDirectory(prefix=WORK_PREFIX) as folder:
-            path = Path(folder) / f"{hashlib.sha256(code).hexdigest()}.so"
+        with work_folder() as folder:
+            path = folder / f"{hashlib.sha256(code).hexdigest()}.so"
             with path.open("xb") as file:
                 file.write(code)
                 file.flush()

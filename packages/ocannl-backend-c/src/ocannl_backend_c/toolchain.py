@@ -13,7 +13,6 @@ import re
 import shlex
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
@@ -30,6 +29,7 @@ from pathlib import Path
 from ocannl.backend import BackendUnavailable, CompileError, save_source
 from ocannl.backend.cpu.device import cores
 from ocannl.base.config import C_COMPILER, COMPILE_SECONDS, child_environment
+from ocannl_backend_c.work_folder import remove_stale_folders, work_folder
 
 CANDIDATES = ("gcc", "clang", "cc")
 FULL_WIDTH_VECTORS = "-mprefer-vector-width=512"  # overrides CPU defaults of 256
@@ -54,8 +54,6 @@ SEMANTICS = (
     "-fno-trapping-math",
     "-fno-tree-slp-vectorize",  # GCC 12 miscompiles unrolled sums of three terms
 )
-WORK_PREFIX = "ocannl-c-work-"  # of temporary folders for compiling and loading
-STALE_AFTER_SECONDS = 3600
 FLAGS = (*SEMANTICS, "-O3", "-fPIC", "-g0", "-w")
 
 
@@ -137,10 +135,10 @@ def build(texts: Iterable[str], tools: Toolchain) -> bytes:
     remaining = iter(texts)
     first_texts = list(islice(remaining, 2))
     try:
-        with tempfile.TemporaryDirectory(prefix=WORK_PREFIX) as name:
+        with work_folder() as folder:
             if len(first_texts) == 1:  # compiled and linked by one command
-                return _link([_source_file(Path(name), first_texts[0])], tools, first_texts[0])
-            return _link(_compile_all(chain(first_texts, remaining), tools, Path(name)), tools)
+                return _link([_source_file(folder, first_texts[0])], tools, first_texts[0])
+            return _link(_compile_all(chain(first_texts, remaining), tools, folder), tools)
     except OSError as error:
         raise CompileError(f"the C compiler's temporary files cannot be written: {error}") from None
 
@@ -185,21 +183,6 @@ def _link(inputs: Sequence[Path], tools: Toolchain, text: str | None = None) -> 
         return (folder / "code.so").read_bytes()
     except FileNotFoundError:
         raise CompileError(_failure_message(argv, "succeeded but wrote no output", text)) from None
-
-
-@cache
-def remove_stale_folders(_pid: int) -> None:
-    """Removes, once per process, temporary folders that killed processes have left behind."""
-    now = time.time()
-    with suppress(OSError):
-        for entry in os.scandir(tempfile.gettempdir()):
-            with suppress(OSError):
-                status = entry.stat(follow_symlinks=False)
-                is_stale_folder = (
-                    entry.name.startswith(WORK_PREFIX) and stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-                )
-                if is_stale_folder and now - status.st_mtime > STALE_AFTER_SECONDS:
-                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def run(argv: Sequence[str], folder: Path) -> tuple[int, bytes, bytes]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 
 from ocannl.base.errors import CompileError
 from ocannl_backend_c import toolchain
+from ocannl_backend_c.work_folder import work_folder
 from ocannl_export.errors import ExportError
 from ocannl_export.targets import NATIVE, InstructionSet
 
@@ -93,8 +92,7 @@ def cross_options(target: InstructionSet) -> tuple[str, ...]:
 
 def run(command: Sequence[str], files: Mapping[str, str | bytes], output: str) -> bytes:
     """Runs a compiler on files in a temporary folder; returns the content of its output. Raises: CompileError."""
-    with tempfile.TemporaryDirectory(prefix=toolchain.WORK_PREFIX) as name:
-        folder = Path(name)
+    with work_folder() as folder:
         for path, content in files.items():
             (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode("ascii"))
         status, _, errors = toolchain.run(command, folder)
