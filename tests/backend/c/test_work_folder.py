@@ -1,13 +1,11 @@
-"""Temporary folders of the C backend: removal of stale ones, and interrupts at any line."""
+"""Temporary folders of the C backend."""
 
 import os
-import sys
 
 import pytest
 
 from ocannl.backend import CompileError
-from ocannl_backend_c import shared_library, work_folder
-from ocannl_backend_c.toolchain import build, toolchain
+from ocannl_backend_c import work_folder
 
 
 @pytest.fixture
@@ -37,35 +35,3 @@ def test_work_folders_are_removed_with_their_content(temporary):
         (folder / "code.c").touch()
         raise CompileError("as by the compiler")
     assert not list(temporary.iterdir())
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Python closes files that `with` has not entered
-def test_an_interrupt_at_any_line_of_loading_is_raised(temporary):
-    """A cache that treats OSError as damaged code would otherwise compile instead of ending the program."""
-    code = build(["int f(void) { return 1; }"], toolchain())
-    lines = _interrupted_at_line(lambda: shared_library.load(code), 0)
-    assert lines > 20
-    for number in range(1, lines + 1):
-        with pytest.raises(KeyboardInterrupt):
-            _interrupted_at_line(lambda: shared_library.load(code), number)
-
-
-def _interrupted_at_line(call, number):
-    """Raises KeyboardInterrupt when the line with a number in the order of execution is reached; returns the number
-    of lines."""
-    lines = 0
-
-    def trace(frame, event, _argument):
-        nonlocal lines
-        if event == "line":
-            lines += 1
-            if lines == number:
-                raise KeyboardInterrupt
-        return trace
-
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(None)
-    return lines

@@ -239,8 +239,12 @@ class _CompilerRun:
                 self._process.kill()
 
     def reap(self) -> None:
-        """Waits for the end of a killed process and closes its pipes; without effect if its output was read before."""
-        self._process.communicate()
+        """Closes the pipes of a killed process and waits for its end; without effect if its output was read before.
+        A second call of `communicate` may fail after an interrupted one."""
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+        self._process.wait()
 
 
 def _failure_message(argv: Sequence[str], outcome: str, text: str | None) -> str:

@@ -47,6 +47,7 @@ MIN_INDICES_PER_BLOCK, MAX_INDICES_PER_BLOCK = 64, 2048  # that are computed bef
 MAX_HIDDEN_SCALAR_OPS = 40  # scalar operations of a row, about one function, that take no time beside its vectors
 MEMORY_BYTES_PER_CYCLE = 32  # bandwidth beyond the L1 cache
 FAR_ELEMENT_CYCLES = 0.5  # to read and write an element of an array larger than the private cache
+TRANSPOSED_ELEMENT_CYCLES = 0.25  # to read an element of such an array in short rows
 MEMORY_ELEMENT_CYCLES = 1.0  # more for an element of a copy that leaves the caches before it is read
 COPY_ELEMENT_CYCLES = 0.25  # to copy an element into a panel
 OVERLAPPED_MISSES = 4  # misses of caches and TLBs that a tile waits for at the same time

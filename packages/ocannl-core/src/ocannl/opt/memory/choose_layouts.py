@@ -236,9 +236,7 @@ class _LayoutSearch:
 
     def result(self) -> Proc:
         proc = self.proc
-        new = {
-            buf: replace(buf, strides=strides) for buf, strides in self.layouts.items() if strides != buf.strides
-        }
+        new = {buf: replace(buf, strides=strides) for buf, strides in self.layouts.items() if strides != buf.strides}
         copies: dict[tuple[Buf, Strides], Buf] = {}  # whose contents are equal to those of their originals
         body: list[Stmt] = []
         copies_of = {item.position: self.cost(item, self.layouts)[1] for item in self.items}
@@ -277,7 +275,38 @@ def _key(item: _Item, layouts: Layouts) -> tuple[int, tuple[Strides, ...]]:
 
 
 def _cycles(problem: TilingProblem, layouts: Layouts, limit: float = inf) -> float:
-    return min_cycles(problem.nest_shape(layouts), limit)
+    waiting_cycles = _transposition_cycles(problem, layouts)
+    return waiting_cycles + min_cycles(problem.nest_shape(layouts), limit - waiting_cycles)
+
+
+def _transposition_cycles(problem: TilingProblem, layouts: Layouts) -> float:
+    """Returns the cycles that a map waits for large operands whose innermost axis is not that of its result: tiles read
+    them in short rows, which hardware prefetchers do not recognize."""
+    extents = problem.shape_without_strides.parallel_extents
+    if problem.shape_without_strides.reduction_extents:
+        return 0.0
+    waiting_cycles = {
+        ref: _waiting_cycles(ref.buf, machine.TRANSPOSED_ELEMENT_CYCLES) for ref in problem.reduction_reads
+    }
+    if not any(waiting_cycles.values()):
+        return 0.0
+
+    def innermost(ref: Ref) -> int | None:
+        strides = problem.strides_along_loops(ref, layouts)
+        return next((n for n, extent in enumerate(extents) if extent > 1 and abs(strides[n]) == 1), None)
+
+    written = {innermost(ref) for ref in problem.writes}
+    return prod(extents) * sum(
+        cycles for ref, cycles in waiting_cycles.items() if cycles and innermost(ref) not in {None, *written}
+    )
+
+
+def _waiting_cycles(buf: Buf, far_cycles: float) -> float:
+    """Returns the cycles that a transposition waits for an element of the buffer, of which `far_cycles` for the cache
+    that cores share."""
+    if buf.nbytes <= machine.MAX_CHEAP_COPY_BYTES:
+        return 0.0
+    return far_cycles + (machine.MEMORY_ELEMENT_CYCLES if buf.nbytes > machine.MAX_CACHED_COPY_BYTES else 0.0)
 
 
 def _lower_bound(problem: TilingProblem, bufs: set[Buf]) -> float:
@@ -299,12 +328,7 @@ def _copy_cycles(buf: Buf, source: Strides, target: Strides, capabilities: Capab
     shape = NestShape(
         buf.shape, (), tileable, tileable, (source,), (), (target,), 1, 0, lanes, capabilities.vector_registers
     )
-    cycles_per_element = 0.0
-    if buf.nbytes > machine.MAX_CHEAP_COPY_BYTES:
-        cycles_per_element += machine.FAR_ELEMENT_CYCLES
-    if buf.nbytes > machine.MAX_CACHED_COPY_BYTES:
-        cycles_per_element += machine.MEMORY_ELEMENT_CYCLES
-    return cycles_per_element * prod(buf.shape) + min_cycles(shape)
+    return _waiting_cycles(buf, machine.FAR_ELEMENT_CYCLES) * prod(buf.shape) + min_cycles(shape)
 
 
 def _reduction_terms(group: FusionGroup) -> int:
@@ -327,9 +351,7 @@ def _is_gathered(buf: Buf, problem: TilingProblem) -> bool:
     """Whether vectors along any loop would read the buffer in strides, as in a depthwise convolution whose padding
     leaves no loop to vectors but that over the channels, which are outermost in memory."""
     shape = problem.nest_shape()
-    reads = [
-        read for ref, read in zip(problem.reduction_reads, shape.reduction_reads, strict=True) if ref.buf is buf
-    ]
+    reads = [read for ref, read in zip(problem.reduction_reads, shape.reduction_reads, strict=True) if ref.buf is buf]
     vectorizable = [n for n, is_vectorizable in enumerate(shape.vectorizable) if is_vectorizable]
     return bool(reads and vectorizable) and all(abs(read[n]) > 1 for read in reads for n in vectorizable)
 
