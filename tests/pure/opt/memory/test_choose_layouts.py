@@ -139,3 +139,25 @@ def test_depthwise_convolutions_of_enlarged_images_read_a_copy_with_the_channels
 def test_orders_that_leave_the_outer_axis_to_the_threads_are_tried_first() -> None:
     """They win if others are not clearly faster."""
     assert [strides[0] == max(strides) for strides in module._candidate_layouts((16, 4, 64))] == [True, True, False]
+
+
+@pytest.mark.parametrize(("rows", "is_transposed"), [(256, True), (4096, False)])
+def test_rows_of_large_arrays_stay_contiguous(rows: int, is_transposed: bool) -> None:
+    """Sums of rows are cheaper in a transposed array, but elementwise operations wait for the cells of a large one."""
+
+    def node(name: str, *dims: int, role: Role = Role.RESULT) -> TNode:
+        return TNode(name, role, lambda: dims, lambda: float32)
+
+    b, i = Sym("b", 0, rows - 1), Sym("i", 0, 63)
+    cell = Affine.of(b), Affine.of(i)
+    x, h, y = node("x", rows, 64, role=Role.PLACEHOLDER), node("h", rows, 64), node("y", rows, 64)
+    sums = [(node("s", rows), ADD), (node("m", rows), BY_NAME["max"])]
+    h.requested.set(Placement.TEMPORARY, "oc.virtual")
+    code = Seq((
+        Assign(h, None, True, (Piece((b, i), cell, Call(BY_NAME["exp"], (Read(x, cell),))),)),
+        *(Assign(total, op, False, (Piece((b, i), cell[:1], Read(h, cell)),)) for total, op in sums),
+        Assign(y, None, True, (Piece((b, i), cell, Call(BY_NAME["mul"], (Read(h, cell), Read(h, cell)))),)),
+    ))  # fmt: skip
+    proc = choose_layouts(decide_placement(lower(code, "step"), {}), Capabilities(vector_bytes=64, vector_registers=32))
+    (strides,) = (buf.strides for buf in proc.bufs if buf.name == "h")
+    assert (strides == (1, rows)) is is_transposed
