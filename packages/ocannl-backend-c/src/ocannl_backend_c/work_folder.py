@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import tempfile
 import time
@@ -18,21 +17,26 @@ STALE_AFTER_SECONDS = 3600
 
 @contextmanager
 def work_folder() -> Iterator[Path]:
-    """A new folder that only the current user can access, and that is removed at the end.
-
-    `tempfile.TemporaryDirectory` is not used because `shutil.rmtree` may close a descriptor twice when it is
-    interrupted, and then raises OSError instead of KeyboardInterrupt.
-    """
+    """A new folder that only the current user can access, and that is removed at the end."""
     folder = tempfile.mkdtemp(prefix=PREFIX)
     try:
         yield Path(folder)
     finally:
-        for path, _, files in os.walk(folder, topdown=False):
-            for name in files:
-                with suppress(OSError):
-                    os.unlink(os.path.join(path, name))
+        _remove(folder)
+
+
+def _remove(folder: str) -> None:
+    """Removes a folder and its content as far as possible.
+
+    An interrupted `shutil.rmtree`, which `tempfile.TemporaryDirectory` calls, may close a descriptor twice and raise
+    OSError instead of KeyboardInterrupt.
+    """
+    for path, _, files in os.walk(folder, topdown=False):
+        for name in files:
             with suppress(OSError):
-                os.rmdir(path)
+                os.unlink(os.path.join(path, name))
+        with suppress(OSError):
+            os.rmdir(path)
 
 
 @cache
@@ -47,4 +51,4 @@ def remove_stale_folders(_pid: int) -> None:
                     entry.name.startswith(PREFIX) and stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
                 )
                 if is_stale_folder and now - status.st_mtime > STALE_AFTER_SECONDS:
-                    shutil.rmtree(entry.path, ignore_errors=True)
+                    _remove(entry.path)
