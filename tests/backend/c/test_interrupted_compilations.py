@@ -1,10 +1,11 @@
-"""Interrupts of the functions that run the C compiler and load its output end in KeyboardInterrupt.
+"""Interrupts end in KeyboardInterrupt: at any line while code is loaded, and at the start of a compiler's output.
 
 A cache that treats OSError as damaged code would otherwise compile again instead of ending the program.
 """
 
 import subprocess
 import sys
+import tempfile
 from itertools import count
 
 import pytest
@@ -15,7 +16,7 @@ from ocannl_backend_c.toolchain import build, run, toolchain
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # Python closes files that `with` has not entered
 def test_an_interrupt_at_any_line_of_loading_is_raised(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     code = build(["int f(void) { return 1; }"], toolchain())
     for number in count(1):
         try:
@@ -54,9 +55,10 @@ def interrupted_at_line(call, number):
                 raise KeyboardInterrupt
         return trace
 
+    tracer = sys.gettrace()
     sys.settrace(trace)
     try:
         call()
     finally:
-        sys.settrace(None)
+        sys.settrace(tracer)
     return lines

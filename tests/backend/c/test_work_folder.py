@@ -33,5 +33,6 @@ def test_work_folders_are_removed_with_their_content(temporary):
         (folder / "cache").mkdir()
         (folder / "cache" / "code.o").touch()
         (folder / "code.c").touch()
+        (folder / "link").symlink_to(folder / "cache")
         raise CompileError("as by the compiler")
     assert not list(temporary.iterdir())

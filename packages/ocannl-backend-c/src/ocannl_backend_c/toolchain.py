@@ -54,6 +54,7 @@ SEMANTICS = (
     "-fno-trapping-math",
     "-fno-tree-slp-vectorize",  # GCC 12 miscompiles unrolled sums of three terms
 )
+KILL_SECONDS = 5  # in which a killed process ends
 FLAGS = (*SEMANTICS, "-O3", "-fPIC", "-g0", "-w")
 
 
@@ -240,11 +241,13 @@ class _CompilerRun:
 
     def reap(self) -> None:
         """Closes the pipes of a killed process and waits for its end; without effect if its output was read before.
-        A second call of `communicate` may fail after an interrupted one."""
+        An interrupted `communicate` cannot always be called again, and may have left a lock locked for which `wait`
+        without a limit would wait forever."""
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
-        self._process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(KILL_SECONDS)
 
 
 def _failure_message(argv: Sequence[str], outcome: str, text: str | None) -> str:

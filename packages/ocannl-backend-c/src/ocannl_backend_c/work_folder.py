@@ -31,8 +31,8 @@ def _remove(folder: str) -> None:
     An interrupted `shutil.rmtree`, which `tempfile.TemporaryDirectory` calls, may close a descriptor twice and raise
     OSError instead of KeyboardInterrupt.
     """
-    for path, _, files in os.walk(folder, topdown=False):
-        for name in files:
+    for path, folders, files in os.walk(folder, topdown=False):
+        for name in (*folders, *files):  # links to folders are among the folders, which otherwise are gone
             with suppress(OSError):
                 os.unlink(os.path.join(path, name))
         with suppress(OSError):

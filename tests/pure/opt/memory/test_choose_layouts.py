@@ -14,17 +14,21 @@ from ocannl.ir.assign import Assign, Call, Piece, Read, Seq
 from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import Proc, row_major
+from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, BY_NAME
 from ocannl.ir.precision import float32
 from ocannl.ir.printer import print_proc
 from ocannl.ir.tnode import Placement, Role, TNode
 from ocannl.ir.verify import verify
 from ocannl.lower.lower import lower
+from ocannl.opt.analysis.fusion_group import group_of
+from ocannl.opt.analysis.nests import bound_names
 from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.memory import choose_layouts as module
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement
 from ocannl.opt.pipeline import optimize
+from ocannl.opt.schedule.plan.register_tiles import tiling_problem
 from ocannl.testing.evaluate import evaluate
 from ocannl.testing.random_programs import difference, generate
 
@@ -151,13 +155,43 @@ def test_rows_of_large_arrays_stay_contiguous(rows: int, is_transposed: bool) ->
     b, i = Sym("b", 0, rows - 1), Sym("i", 0, 63)
     cell = Affine.of(b), Affine.of(i)
     x, h, y = node("x", rows, 64, role=Role.PLACEHOLDER), node("h", rows, 64), node("y", rows, 64)
-    sums = [(node("s", rows), ADD), (node("m", rows), BY_NAME["max"])]
+    s, m = node("s", rows), node("m", rows)
     h.requested.set(Placement.TEMPORARY, "oc.virtual")
     code = Seq((
         Assign(h, None, True, (Piece((b, i), cell, Call(BY_NAME["exp"], (Read(x, cell),))),)),
-        *(Assign(total, op, False, (Piece((b, i), cell[:1], Read(h, cell)),)) for total, op in sums),
-        Assign(y, None, True, (Piece((b, i), cell, Call(BY_NAME["mul"], (Read(h, cell), Read(h, cell)))),)),
+        *(Assign(r, op, False, (Piece((b, i), cell[:1], Read(h, cell)),)) for r, op in ((s, ADD), (m, BY_NAME["max"]))),
+        Assign(y, None, True, (Piece((b, i), cell, Call(BY_NAME["mul"], (Read(h, cell), Read(s, cell[:1])))),)),
     ))  # fmt: skip
     proc = choose_layouts(decide_placement(lower(code, "step"), {}), Capabilities(vector_bytes=64, vector_registers=32))
     (strides,) = (buf.strides for buf in proc.bufs if buf.name == "h")
     assert (strides == (1, rows)) is is_transposed
+
+
+B, I = Sym("b", 0, 4095), Sym("i", 0, 63)
+ROW, COLUMN = Affine.of(B), Affine.of(I)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "read", "written", "is_transposed"),
+    [
+        ((4096, 64), (ROW, COLUMN), (ROW, COLUMN), False),
+        ((64, 4096), (COLUMN, ROW), (ROW, COLUMN), True),
+        ((1 << 17,), (ROW,), (ROW, COLUMN), False),  # one cell for each row of the result
+        ((1 << 17,), (ROW + COLUMN,), (ROW, COLUMN), False),
+        ((4096, 64), (ROW, COLUMN), (ROW, COLUMN, Affine((), 1)), False),  # every other cell of the result
+        ((64, 4096), (COLUMN, ROW), (ROW, COLUMN, Affine((), 1)), True),
+        ((64, 32), (COLUMN, Affine((), 3)), (ROW, COLUMN), False),  # small
+    ],
+)
+def test_only_large_operands_in_other_layouts_are_waited_for(
+    sizes: tuple[int, ...], read: tuple[Affine, ...], written: tuple[Affine, ...], is_transposed: bool
+) -> None:
+    x = TNode("x", Role.PLACEHOLDER, lambda: sizes, lambda: float32)
+    y = TNode("y", Role.RESULT, lambda: (4096, 64, 2)[: len(written)], lambda: float32)
+    code = Assign(y, None, len(written) == 2, (Piece((B, I), written, Call(BY_NAME["exp"], (Read(x, read),))),))
+    proc = decide_placement(lower(Seq((code,)), "step"), {})
+    group = group_of(proc.body[-1], Namer(bound_names(proc)))
+    assert group is not None
+    problem = tiling_problem(group, Capabilities(vector_bytes=64, vector_registers=32))
+    assert problem is not None
+    assert bool(module._transposition_cycles(problem, {})) is is_transposed

@@ -64,8 +64,9 @@ def choose_layouts(proc: Proc, capabilities: Capabilities, precompute: bool = Fa
 
     Candidate layouts differ in the innermost axis. First, all arrays that share a loop, such as that of the batch, get
     its axis innermost together; then arrays are tried one at a time. Arrays that are not temporaries keep their layout,
-    but a reduction may read a transposed copy of its operands, or compute its result in a transposed buffer. With
-    `precompute`, copies of weights cost nothing.
+    but a reduction may read a transposed copy of its operands, or compute its result in a transposed buffer. Maps and
+    copies that transpose large arrays cost more than the cost model of tiles says. With `precompute`, copies of weights
+    cost nothing.
     """
     if not capabilities.vector_bytes:
         return proc
@@ -236,7 +237,9 @@ class _LayoutSearch:
 
     def result(self) -> Proc:
         proc = self.proc
-        new = {buf: replace(buf, strides=strides) for buf, strides in self.layouts.items() if strides != buf.strides}
+        new = {
+            buf: replace(buf, strides=strides) for buf, strides in self.layouts.items() if strides != buf.strides
+        }
         copies: dict[tuple[Buf, Strides], Buf] = {}  # whose contents are equal to those of their originals
         body: list[Stmt] = []
         copies_of = {item.position: self.cost(item, self.layouts)[1] for item in self.items}
@@ -275,38 +278,41 @@ def _key(item: _Item, layouts: Layouts) -> tuple[int, tuple[Strides, ...]]:
 
 
 def _cycles(problem: TilingProblem, layouts: Layouts, limit: float = inf) -> float:
-    waiting_cycles = _transposition_cycles(problem, layouts)
-    return waiting_cycles + min_cycles(problem.nest_shape(layouts), limit - waiting_cycles)
+    transposition_cycles = _transposition_cycles(problem, layouts)
+    return transposition_cycles + min_cycles(problem.nest_shape(layouts), limit - transposition_cycles)
 
 
 def _transposition_cycles(problem: TilingProblem, layouts: Layouts) -> float:
-    """Returns the cycles that a map waits for large operands whose innermost axis is not that of its result: tiles read
-    them in short rows, which hardware prefetchers do not recognize."""
+    """Returns the cycles that a map waits for large operands whose innermost loop is not that of its result: tiles read
+    them in short rows, which hardware prefetchers do not recognize. Operands that do not vary along the innermost loop
+    of the result, such as a statistic of each row, are not transposed."""
     extents = problem.shape_without_strides.parallel_extents
     if problem.shape_without_strides.reduction_extents:
         return 0.0
-    waiting_cycles = {
-        ref: _waiting_cycles(ref.buf, machine.TRANSPOSED_ELEMENT_CYCLES) for ref in problem.reduction_reads
-    }
-    if not any(waiting_cycles.values()):
+    far = [(ref, _far_cycles(ref.buf, machine.TRANSPOSED_ELEMENT_CYCLES)) for ref in problem.reduction_reads]
+    far = [(ref, cycles) for ref, cycles in far if cycles]
+    if not far:
         return 0.0
 
-    def innermost(ref: Ref) -> int | None:
+    def innermost_loops(strides: Strides) -> set[int]:
+        steps = {n: abs(strides[n]) for n, extent in enumerate(extents) if extent > 1 and strides[n]}
+        return {n for n, step in steps.items() if step == min(steps.values())}
+
+    written = {n for ref in problem.writes for n in innermost_loops(problem.strides_along_loops(ref, layouts))}
+
+    def is_transposed(ref: Ref) -> bool:
         strides = problem.strides_along_loops(ref, layouts)
-        return next((n for n, extent in enumerate(extents) if extent > 1 and abs(strides[n]) == 1), None)
+        return any(strides[n] for n in written) and written.isdisjoint(innermost_loops(strides))
 
-    written = {innermost(ref) for ref in problem.writes}
-    return prod(extents) * sum(
-        cycles for ref, cycles in waiting_cycles.items() if cycles and innermost(ref) not in {None, *written}
-    )
+    return prod(extents) * sum(cycles for ref, cycles in far if is_transposed(ref))
 
 
-def _waiting_cycles(buf: Buf, far_cycles: float) -> float:
-    """Returns the cycles that a transposition waits for an element of the buffer, of which `far_cycles` for the cache
-    that cores share."""
+def _far_cycles(buf: Buf, shared_cache_cycles: float) -> float:
+    """Returns the cycles that a transposing access waits for an element of the buffer: none if the private cache holds
+    the buffer, and more than `shared_cache_cycles` if no cache does."""
     if buf.nbytes <= machine.MAX_CHEAP_COPY_BYTES:
         return 0.0
-    return far_cycles + (machine.MEMORY_ELEMENT_CYCLES if buf.nbytes > machine.MAX_CACHED_COPY_BYTES else 0.0)
+    return shared_cache_cycles + (machine.MEMORY_ELEMENT_CYCLES if buf.nbytes > machine.MAX_CACHED_COPY_BYTES else 0.0)
 
 
 def _lower_bound(problem: TilingProblem, bufs: set[Buf]) -> float:
@@ -328,7 +334,7 @@ def _copy_cycles(buf: Buf, source: Strides, target: Strides, capabilities: Capab
     shape = NestShape(
         buf.shape, (), tileable, tileable, (source,), (), (target,), 1, 0, lanes, capabilities.vector_registers
     )
-    return _waiting_cycles(buf, machine.FAR_ELEMENT_CYCLES) * prod(buf.shape) + min_cycles(shape)
+    return _far_cycles(buf, machine.FAR_ELEMENT_CYCLES) * prod(buf.shape) + min_cycles(shape)
 
 
 def _reduction_terms(group: FusionGroup) -> int:
@@ -351,7 +357,9 @@ def _is_gathered(buf: Buf, problem: TilingProblem) -> bool:
     """Whether vectors along any loop would read the buffer in strides, as in a depthwise convolution whose padding
     leaves no loop to vectors but that over the channels, which are outermost in memory."""
     shape = problem.nest_shape()
-    reads = [read for ref, read in zip(problem.reduction_reads, shape.reduction_reads, strict=True) if ref.buf is buf]
+    reads = [
+        read for ref, read in zip(problem.reduction_reads, shape.reduction_reads, strict=True) if ref.buf is buf
+    ]
     vectorizable = [n for n, is_vectorizable in enumerate(shape.vectorizable) if is_vectorizable]
     return bool(reads and vectorizable) and all(abs(read[n]) > 1 for read in reads for n in vectorizable)
 
