@@ -36,6 +36,10 @@ TARGET = Capabilities(vector_bytes=16)
 EARLY = frozenset({"allocate_memory"})
 
 
+def node(name: str, *dims: int, role: Role = Role.RESULT) -> TNode:
+    return TNode(name, role, lambda: dims, lambda: float32)
+
+
 @pytest.fixture
 def at_random(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each order costs whatever comes."""
@@ -80,9 +84,6 @@ def test_any_order_in_programs_of_every_kind(at_random: None) -> None:
 def test_what_two_sums_want_in_different_orders_is_copied_for_one() -> None:
     """In a step the activations meet the weights of the next layer, and their gradients."""
     batch, size = 64, 1024
-
-    def node(name: str, *dims: int, role: Role = Role.RESULT) -> TNode:
-        return TNode(name, role, lambda: dims, lambda: float32)
 
     def at(*syms: Sym) -> tuple[Affine, ...]:
         return tuple(map(Affine.of, syms))
@@ -149,9 +150,6 @@ def test_orders_that_leave_the_outer_axis_to_the_threads_are_tried_first() -> No
 def test_rows_of_large_arrays_stay_contiguous(rows: int, is_transposed: bool) -> None:
     """Sums of rows are cheaper in a transposed array, but elementwise operations wait for the cells of a large one."""
 
-    def node(name: str, *dims: int, role: Role = Role.RESULT) -> TNode:
-        return TNode(name, role, lambda: dims, lambda: float32)
-
     b, i = Sym("b", 0, rows - 1), Sym("i", 0, 63)
     cell = Affine.of(b), Affine.of(i)
     x, h, y = node("x", rows, 64, role=Role.PLACEHOLDER), node("h", rows, 64), node("y", rows, 64)
@@ -186,8 +184,7 @@ ROW, COLUMN = Affine.of(B), Affine.of(I)
 def test_only_large_operands_in_other_layouts_are_waited_for(
     sizes: tuple[int, ...], read: tuple[Affine, ...], written: tuple[Affine, ...], is_transposed: bool
 ) -> None:
-    x = TNode("x", Role.PLACEHOLDER, lambda: sizes, lambda: float32)
-    y = TNode("y", Role.RESULT, lambda: (4096, 64, 2)[: len(written)], lambda: float32)
+    x, y = node("x", *sizes, role=Role.PLACEHOLDER), node("y", *(4096, 64, 2)[: len(written)])
     code = Assign(y, None, len(written) == 2, (Piece((B, I), written, Call(BY_NAME["exp"], (Read(x, read),))),))
     proc = decide_placement(lower(Seq((code,)), "step"), {})
     group = group_of(proc.body[-1], Namer(bound_names(proc)))

@@ -289,9 +289,8 @@ def _transposition_cycles(problem: TilingProblem, layouts: Layouts) -> float:
     extents = problem.shape_without_strides.parallel_extents
     if problem.shape_without_strides.reduction_extents:
         return 0.0
-    far = [(ref, _far_cycles(ref.buf, machine.TRANSPOSED_ELEMENT_CYCLES)) for ref in problem.reduction_reads]
-    far = [(ref, cycles) for ref, cycles in far if cycles]
-    if not far:
+    waits = {ref: _far_cycles(ref.buf, machine.TRANSPOSED_ELEMENT_CYCLES) for ref in problem.reduction_reads}
+    if not any(waits.values()):
         return 0.0
 
     def innermost_loops(strides: Strides) -> set[int]:
@@ -304,7 +303,7 @@ def _transposition_cycles(problem: TilingProblem, layouts: Layouts) -> float:
         strides = problem.strides_along_loops(ref, layouts)
         return any(strides[n] for n in written) and written.isdisjoint(innermost_loops(strides))
 
-    return prod(extents) * sum(cycles for ref, cycles in far if is_transposed(ref))
+    return prod(extents) * sum(cycles for ref, cycles in waits.items() if cycles and is_transposed(ref))
 
 
 def _far_cycles(buf: Buf, shared_cache_cycles: float) -> float:
