@@ -56,6 +56,7 @@ from ocannl.opt.parallel.distribute_sequential_loops import distribute_sequentia
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.parallel.privatize_copies import privatize_copies
+from ocannl.opt.parallel.privatize_reductions import privatize_reductions
 from ocannl.opt.parallel.split_reductions import split_reductions
 from ocannl.opt.pipeline import passes
 from ocannl.opt.schedule.schedule import schedule
@@ -220,6 +221,16 @@ def to_pad() -> Proc:
 
 def to_phase() -> Proc:
     return hoist_parallel_loop(to_outer(), Capabilities(vector_bytes=64), min_bytes=4096)
+
+
+def to_sum_again() -> Proc:
+    x, h, y = node("x", 8, 4, 16, role=Role.PLACEHOLDER), node("h", 8, 4, 16), node("y", 16)
+    h.requested.set(Placement.TEMPORARY, "oc.virtual")
+    (b, i, j), (m, c, k) = (loop(8, "b"), loop(4), loop(16, "j")), (loop(16, "m"), loop(8, "c"), loop(4, "k"))
+    cells = put(h, (b, i, j), apply("exp", Read(x, at(b, i, j))))
+    total = Assign(y, ADD, True, (Piece((m, c, k), at(m), Read(h, at(c, k, m))),))
+    proc = fuse_epilogues(decide_placement(lower(Seq((cells, total)), "step"), {}))
+    return replace(proc, body=(replace(proc.body[0], parallel_chunk=1), *proc.body[1:]))
 
 
 def to_again() -> Proc:
@@ -491,6 +502,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
         hoist_parallel_loop, to_outer,
         lambda proc: hoist_parallel_loop(proc, Capabilities(vector_bytes=64), min_bytes=4096),
     ),
+    "privatize_reductions": (privatize_reductions, to_sum_again, lambda proc: privatize_reductions(proc, 2048)),
     "pad_rows": (pad_rows, to_pad, lambda proc: pad_rows(proc, 128)),
     "recompute_attention": (recompute_attention, to_again, lambda proc: recompute_attention(proc, 2, 2)),
     "online_softmax": (online_softmax, to_online, lambda proc: online_softmax(proc, 2, 2)),

@@ -48,6 +48,7 @@ from ocannl.opt.parallel.distribute_sequential_loops import distribute_sequentia
 from ocannl.opt.parallel.insert_polls import insert_polls
 from ocannl.opt.parallel.parallelize import parallelize
 from ocannl.opt.parallel.privatize_copies import privatize_copies
+from ocannl.opt.parallel.privatize_reductions import privatize_reductions
 from ocannl.opt.parallel.split_reductions import split_reductions
 from ocannl.opt.regions import in_regions
 from ocannl.opt.schedule.schedule import MODEL_CHOICES, PlanChoices, schedule, schedule_simply
@@ -145,6 +146,7 @@ def passes(
             "precompute_weight_arrays", precompute_weight_arrays, when=precomputes
         ),
         Pass("hoist_parallel_loop", lambda proc: hoist_parallel_loop(proc, c), when=c.wants_schedule),
+        Pass("privatize_reductions", privatize_reductions, when=c.wants_schedule),  # of arrays in hoisted loops
         Pass("pad_rows", pad_rows, when=c.wants_schedule),  # after `hoist_parallel_loop`, which changes layouts
         Pass("recompute_attention", recompute_attention, when=c.wants_online_softmax),  # before weights are consumed
         Pass("online_softmax", online_softmax, when=c.wants_online_softmax),  # before loop fusion does

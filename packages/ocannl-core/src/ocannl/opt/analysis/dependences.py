@@ -42,6 +42,17 @@ class AccessIndex:
         count = bisect_left(positions, before)
         return positions[count - 1] if count else -1
 
+    def depths(self) -> list[int]:
+        """Returns, for each statement, the length of the longest chain of statements that each read what the one before
+        has written, and that ends with it."""
+        depth_of: dict[object, int] = {}  # of the last write of a storage
+        depths: list[int] = []
+        for position, written in self._written.items():
+            depth = 1 + max((depth_of.get(key, 0) for key in self._read[position]), default=0)
+            depth_of |= {key: max(depth, depth_of.get(key, 0)) for key in written}
+            depths.append(depth)
+        return depths
+
     def accessors(self, bufs: Iterable[Buf], excluded: int) -> list[int]:
         """Returns the positions of all statements but one that read or write any of the buffers."""
         keys = {alias_class(buf) for buf in bufs}

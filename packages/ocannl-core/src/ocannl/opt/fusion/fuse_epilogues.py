@@ -39,7 +39,7 @@ def fuse_epilogues(proc: Proc) -> Proc:
 
 
 class _EpilogueFusion:
-    __slots__ = ("groups", "names", "accesses", "proc", "stmts")
+    __slots__ = ("groups", "names", "accesses", "depths", "proc", "stmts")
 
     def __init__(self, proc: Proc) -> None:
         self.proc = proc
@@ -63,6 +63,7 @@ class _EpilogueFusion:
                 self.stmts[initial.position] = None
                 self.groups.pop(initial.position, None)
         self.accesses = AccessIndex(self.stmts)
+        self.depths = self.accesses.depths()
 
     def result(self) -> Proc:
         for position in sorted(self.groups):
@@ -76,19 +77,26 @@ class _EpilogueFusion:
         return replace(self.proc, body=body, bufs=tuple([buf for buf in self.proc.bufs if buf in used]))
 
     def try_fuse(self, at: int) -> None:
-        """Fuses this group into the latest producer of its operands that allows it, then repeats with the result."""
+        """Fuses this group into a producer of its operands, then repeats with the result.
+
+        The first choice is the producer at the end of the longest chain of nests, so that no other producer waits for
+        this chain: the number of valid labels, for example, is known before the forward pass, and its inverse, the
+        gradient of a mean loss, should not wait for the sum of the losses.
+        """
         group = self.groups[at]
         if group.reductions or not group.cond.is_true:
             return
         # only the last write of an operand: an earlier one could not move past it
         producers = {self.accesses.reaching_write(ref.buf, at) for ref in group.reads}
-        for producer in sorted(producers & self.groups.keys(), reverse=True):
+        candidates = producers & self.groups.keys()
+        for producer in sorted(candidates, key=lambda position: (self.depths[position], position), reverse=True):
             fused = fused_groups(self.groups[producer], group, self.names)
             if fused is None:
                 continue
             if (merged := self.accesses.common_position(producer, at)) is None:
                 continue
             position, absorbed = merged
+            self.depths[position] = max(self.depths[producer], self.depths[at])
             self.groups[position] = fused
             del self.groups[absorbed]
             self.stmts[absorbed] = None

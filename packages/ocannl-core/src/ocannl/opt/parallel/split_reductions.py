@@ -70,7 +70,7 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
         if group is None or split is None:
             body.append(stmt)
             continue
-        buf, first_stage, second_stage = _split(group, *split, names)
+        buf, first_stage, second_stage = split_group(group, *split, names)
         body += (first_stage, second_stage)
         bufs.append(buf)
     return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs)) if bufs else proc
@@ -87,7 +87,7 @@ def _largest_divisor(extent: int, limit: int) -> int:
 
 def _has_long_rows(group: FusionGroup) -> bool:
     """Whether the reduction runs across rows so long that threads can share them."""
-    reduction = _single_reduction(group)
+    reduction = single_reduction(group)
     if reduction is None or len(reduction.syms) != 1:
         return False
     syms = (*group.syms, *reduction.syms)
@@ -106,7 +106,7 @@ def _split_for_threads(group: FusionGroup, min_iterations: int) -> tuple[Sym, in
     The candidate is the loop with the largest stride in an operand that depends on all loops. Returns None if this is
     not a reduction loop.
     """
-    reduction = _single_reduction(group)
+    reduction = single_reduction(group)
     if reduction is None or not reduction.cond.is_true:
         return None
     syms = group.syms + reduction.syms
@@ -131,7 +131,7 @@ def _split_outermost(group: FusionGroup) -> tuple[Sym, int] | None:
     Each thread then reads a part of every operand. If threads shared the results instead, each would read whole
     operands, which other threads have often just written: in the gradient, they share the loop over the batch.
     """
-    reduction = _single_reduction(group)
+    reduction = single_reduction(group)
     if reduction is None or not reduction.cond.is_true:
         return None
     operands = dict.fromkeys(loads(reduction.update.value))
@@ -156,7 +156,7 @@ def _is_outermost(sym: Sym, ref: Ref, syms: Sequence[Sym]) -> bool:
 
 def _split_for_grid(group: FusionGroup, grid_threads: int) -> tuple[Sym, int] | None:
     """Returns the longest reduction loop and its number of parts, if the results alone do not occupy the grid."""
-    reduction = _single_reduction(group)
+    reduction = single_reduction(group)
     operands = loads(reduction.update.value) if reduction is not None else []
     if reduction is None or not operands:
         return None
@@ -177,7 +177,7 @@ def _split_for_grid(group: FusionGroup, grid_threads: int) -> tuple[Sym, int] | 
     return (sym, part_count) if part_count > 1 else None
 
 
-def _single_reduction(group: FusionGroup) -> Reduction | None:
+def single_reduction(group: FusionGroup) -> Reduction | None:
     """Returns the reduction of the group, if there is exactly one and its terms may be reassociated."""
     if len(group.reductions) != 1 or not group.cond.is_true or not all(map(is_full, group.loops)):
         return None
@@ -227,22 +227,26 @@ def with_fresh_symbols(loops: Sequence[For], names: Namer) -> tuple[tuple[For, .
     return tuple([loop(sym, ()) for sym in new.values()]), {old: Affine.of(sym) for old, sym in new.items()}
 
 
-def _split(group: FusionGroup, sym: Sym, part_count: int, names: Namer) -> tuple[Buf, Stmt, Stmt]:
+def split_group(group: FusionGroup, sym: Sym, part_count: int, names: Namer) -> tuple[Buf, Stmt, Stmt]:
     """Splits a reduction; returns the buffer of the partial sums, and the statements of the first and second stage."""
     (reduction,) = group.reductions
     part_size = -(-sym.extent // part_count)
     part_count = -(-sym.extent // part_size)
     sums = partial_sums_buffer(group, part_count, names)
     part, second_stage_part = (Sym(names(f"{sym.name}_part"), 0, part_count - 1) for _ in range(2))
-    inner = Sym(names(sym.name), 0, part_size - 1)
+    if part_size > 1 or len(reduction.loops) == 1:
+        inner = Sym(names(sym.name), 0, part_size - 1)
+        iteration = Affine(((part_size, part), (1, inner)))
+        loops = tuple([loop(inner, ()) if old.sym is sym else old for old in reduction.loops])
+    else:
+        iteration = Affine.of(part)
+        loops = tuple([old for old in reduction.loops if old.sym is not sym])
     parallel_loops, substitution = with_fresh_symbols(group.loops, names)
-    iteration = Affine(((part_size, part), (1, inner)))
     substitution |= {sym: iteration + sym.lo}
     cond = reduction.cond.substitute(substitution)
     if part_size * part_count > sym.extent:
         cond = Cond((Affine.of(sym.extent - 1) - iteration,)) & cond
     acc = Ref(local_buffer(names("acc"), sums.buf.precision, ()), ())
-    loops = tuple([loop(inner, ()) if old.sym is sym else old for old in reduction.loops])
     update = replace(reduction.update, ref=acc, value=substitute(reduction.update.value, substitution))
     first_stage = FusionGroup(
         (loop(part, ()), *parallel_loops),
