@@ -81,9 +81,12 @@ def _hoisted_axes(body: Body) -> dict[Buf, int]:
 
 def _privatizable_loop(group: FusionGroup, hoisted_axes: Mapping[Buf, int], min_operand_bytes: int) -> Sym | None:
     """Returns the reduction loop over the iterations of the hoisted loops that produce the operands, if there are
-    terms left for each iteration, and the partial sums are smaller than the operands."""
+    terms left for each iteration, and the partial sums are smaller than the operands.
+
+    A reduction to a scalar is left to `fuse_outer_loops`, which adds up the rows of several iterations in vectors.
+    """
     reduction = single_reduction(group)
-    if reduction is None or not reduction.cond.is_true or len(reduction.loops) < 2:
+    if reduction is None or not reduction.cond.is_true or len(reduction.loops) < 2 or not group.loops:
         return None
     operands = dict.fromkeys(loads(reduction.update.value))
     syms = {ref.indices[hoisted_axes[ref.buf]].only_sym for ref in operands if ref.buf in hoisted_axes}
