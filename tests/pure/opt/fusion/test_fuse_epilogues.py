@@ -326,6 +326,25 @@ def test_either_moves_past_what_does_not_mind() -> None:
     assert nests(fused(rows(s, x), cellwise(c, "neg", y), cellwise(y, "tanh", s))) == 2  # no write before the read
 
 
+@pytest.mark.parametrize("losses_first", [True, False])
+def test_no_reduction_waits_for_a_longer_chain_of_nests(losses_first: bool) -> None:
+    """The quotient is computed where the losses are added up, since these depend on another nest; the count and its
+    inverse depend on inputs only, and stay one group that needs no losses."""
+    x, t = data("x", 4), data("t", 4)
+    h, losses, count = temp("h", 4), temp("losses"), temp("count")
+    mean, inverse = node("mean"), node("inverse")
+    (i,), (j,) = loops(4), loops(4)
+    reductions = [total(losses, (i,), Read(h, at(-Affine.of(i) + 3))), total(count, (j,), Read(t, at(j)))]
+    code = (
+        cellwise(h, "exp", x), *(reductions if losses_first else reductions[::-1]),
+        cellwise(mean, "div", losses, count), cellwise(inverse, "recip", count),
+    )  # fmt: skip
+    text = print_proc(fuse_epilogues(decide_placement(lower(Seq(code), "step"), {})))
+    groups = [part for part in text.split("  scope:\n")[1:]]
+    written = [{line.split(" = ")[0].strip() for line in group.splitlines() if " = " in line} for group in groups]
+    assert [names & {"losses", "count", "mean", "inverse"} for names in written] == [{"count", "inverse"}, {"mean"}]
+
+
 def test_neither_moves_past_what_minds() -> None:
     x, s, y = node("x", 3, 4, role=Role.PARAMETER), temp("s", 3), node("y", 3)
     (i, j), a, c = loops(3, 4), data("a", 3), node("c", 3)
