@@ -340,7 +340,7 @@ def test_no_reduction_waits_for_a_longer_chain_of_nests(losses_first: bool) -> N
         cellwise(mean, "div", losses, count), cellwise(inverse, "recip", count),
     )  # fmt: skip
     text = print_proc(fuse_epilogues(decide_placement(lower(Seq(code), "step"), {})))
-    groups = [part for part in text.split("  scope:\n")[1:]]
+    groups = text.split("  scope:\n")[1:]
     written = [{line.split(" = ")[0].strip() for line in group.splitlines() if " = " in line} for group in groups]
     assert [names & {"losses", "count", "mean", "inverse"} for names in written] == [{"count", "inverse"}, {"mean"}]
 
