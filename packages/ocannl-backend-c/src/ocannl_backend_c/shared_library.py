@@ -10,7 +10,7 @@ import sys
 import weakref
 
 from ocannl.backend import CompileError
-from ocannl_backend_c.work_folder import work_folder
+from ocannl.base.work_folder import work_folder
 
 
 class SharedLibrary:

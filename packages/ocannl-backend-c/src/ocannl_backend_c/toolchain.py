@@ -29,7 +29,7 @@ from pathlib import Path
 from ocannl.backend import BackendUnavailable, CompileError, save_source
 from ocannl.backend.cpu.device import cores
 from ocannl.base.config import C_COMPILER, COMPILE_SECONDS, child_environment
-from ocannl_backend_c.work_folder import remove_stale_folders, work_folder
+from ocannl.base.work_folder import remove_stale_folders, work_folder
 
 CANDIDATES = ("gcc", "clang", "cc")
 FULL_WIDTH_VECTORS = "-mprefer-vector-width=512"  # overrides CPU defaults of 256

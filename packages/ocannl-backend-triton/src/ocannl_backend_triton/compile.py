@@ -6,8 +6,8 @@ verified, by the owner of the `Code`.
 
 from __future__ import annotations
 
+import os
 import re
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ from triton.compiler import ASTSource
 
 from ocannl.backend import CompileError, save_source
 from ocannl.backend.cpu.device import cores
+from ocannl.base.work_folder import remove_stale_folders, work_folder
 from ocannl_backend_triton.cuda_target import CudaTarget
 from ocannl_backend_triton.exec_source import load_module
 from ocannl_backend_triton.identical_code_folding import canonical_texts, specialization
@@ -36,8 +37,9 @@ MAX_CACHED_BINARIES = 1024
 def compile_kernels(module: KernelModule, target: CudaTarget) -> tuple[Binary, ...]:
     """The machine code of each kernel; kernels equal up to renaming share a binary. Raises `CompileError`."""
     functions, bodies = load_module(module), canonical_texts(module)
-    with _lock, tempfile.TemporaryDirectory(prefix="ocannl-triton-") as folder, knobs.cache.scope():
-        knobs.cache.dir = folder
+    remove_stale_folders(os.getpid())
+    with _lock, work_folder() as folder, knobs.cache.scope():
+        knobs.cache.dir = str(folder)
         keys = [(bodies[kernel.name], *specialization(kernel), target) for kernel in module.kernels]
         first = dict(zip(reversed(keys), reversed(module.kernels), strict=True))
         missing = {key: kernel for key, kernel in first.items() if key not in _cache}

@@ -9,8 +9,8 @@ from functools import cache
 from importlib.util import find_spec
 
 from ocannl.base.errors import CompileError
+from ocannl.base.work_folder import work_folder
 from ocannl_backend_c import toolchain
-from ocannl_backend_c.work_folder import work_folder
 from ocannl_export.errors import ExportError
 from ocannl_export.targets import NATIVE, InstructionSet
 

@@ -1,4 +1,4 @@
-"""Temporary folders for compiling and loading."""
+"""Temporary folders of backends, for compiling and loading."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-PREFIX = "ocannl-c-work-"
+PREFIX = "ocannl-work-"
 STALE_AFTER_SECONDS = 3600
 
 

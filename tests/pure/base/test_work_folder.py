@@ -1,11 +1,11 @@
-"""Temporary folders of the C backend."""
+"""Temporary folders of backends."""
 
 import os
 
 import pytest
 
-from ocannl.backend import CompileError
-from ocannl_backend_c import work_folder
+from ocannl.base import work_folder
+from ocannl.base.errors import CompileError
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def temporary(tmp_path, monkeypatch):
 
 
 def test_stale_folders_are_removed(temporary):
-    names = (f"{work_folder.PREFIX}old", f"{work_folder.PREFIX}new", "ocannl-c-kept-old", "another")
+    names = (f"{work_folder.PREFIX}old", f"{work_folder.PREFIX}new", "ocannl-kept-old", "another")
     for name in names:
         (temporary / name).mkdir()
         (temporary / name / "code.c").touch()
