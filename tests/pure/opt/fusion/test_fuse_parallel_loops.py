@@ -174,6 +174,33 @@ def test_a_copy_in_another_order_stays_outside() -> None:
     assert [is_parallel_loop(stmt) for stmt in proc.body] == [False, True, True, True]
 
 
+@pytest.mark.parametrize(("slice_kib", "shared_kib", "is_hoisted"), [
+    (256, 512, True),  # an iteration fits in the cache: two slices and the shared array
+    (512, 256, True),  # slices are streamed
+    (2048, 0, True),
+    (512, 512, False),  # all iterations would read the shared array from far away
+    (4096, 0, False),
+])  # fmt: skip
+def test_iterations_of_hoisted_loops_fit_in_the_cache(slice_kib: int, shared_kib: int, is_hoisted: bool) -> None:
+    rows = 1024
+    cells, shared_cells = slice_kib * 256 // rows, max(1, shared_kib * 256 // rows)
+    x = TNode("x", Role.PLACEHOLDER, lambda: (8, rows, cells), lambda: float32)
+    table = TNode("table", Role.PLACEHOLDER, lambda: (rows, shared_cells), lambda: float32)
+    h, y = (TNode(name, Role.RESULT, lambda: (8, rows, cells), lambda: float32) for name in "hy")
+    h.requested.set(Placement.TEMPORARY, "oc.virtual")
+
+    def nest(result: TNode, operand: TNode) -> Assign:
+        b, i, j = Sym("b", 0, 7), Sym("i", 0, rows - 1), Sym("j", 0, cells - 1)
+        flipped = Read(operand, (Affine.of(b), -Affine.of(i) + (rows - 1), Affine.of(j)))
+        cell = Read(table, (Affine.of(i), Affine.of(j) if cells <= shared_cells else Affine((), shared_cells - 1)))
+        value = Call(BY_NAME["mul"], (flipped, cell))
+        return Assign(result, None, True, (Piece((b, i, j), (Affine.of(b), Affine.of(i), Affine.of(j)), value),))
+
+    proc = decide_placement(lower(Seq((nest(h, x), nest(y, h))), "step"), {})
+    proc = hoist_parallel_loop(proc, Capabilities(vector_bytes=64))
+    assert [is_parallel_loop(stmt) for stmt in proc.body] == [is_hoisted] * 2
+
+
 def test_the_only_loop_of_all_nests_is_left_to_vectors() -> None:
     nodes = [TNode(name, Role.RESULT, lambda: (64,), lambda: float32) for name in "xyz"]
     syms = [Sym(name, 0, 63) for name in "ij"]

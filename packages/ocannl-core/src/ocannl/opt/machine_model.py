@@ -145,6 +145,8 @@ MAX_REREAD_BYTES_PER_ROW = 1 << 15  # size of an array that every fused row read
 MIN_SHARING_NESTS = 3  # nests under a hoisted loop after fusion; fewer do not need it
 MIN_HOISTED_TRIPS = 8  # trip count of a hoisted parallel loop
 MAX_HOISTED_ITERATION_BYTES = 1 << 20  # accessed by a nest in one iteration of a hoisted loop; about a private cache
+MAX_HOISTED_SLICE_BYTES = 1 << 22  # the same for slices of an iteration, if all iterations share little else
+MAX_HOISTED_SHARED_BYTES = 3 << 17  # arrays that all iterations read; they stay cached while slices are streamed
 MIN_HOISTED_BYTES = 1 << 20  # accessed by the nests of a hoisted loop; less is cached anyway
 MAX_HOISTING_SLOWDOWN = 1.1  # estimated cycles of nests under a hoisted loop; their intermediates stay cached
 

@@ -49,10 +49,11 @@ def hoist_parallel_loop(
               y[b_2, j] = h[b_2, -j+63] * 2               y[b_2, j] = h[b_2, -j+63] * 2
 
     Interchange is profitable if the nests together access more than `min_bytes` bytes, one iteration of each fits in
-    the cache, and register tiles lose little without the loop: at most the factor `max_slowdown`. A nest that loses
-    more is left out if it can execute before or after the loop. A loop is left to be vectorized if no nest contains
-    another one. Later passes keep the loop outermost, and `fuse_parallel_loops` merges adjacent ones. Temporaries
-    become contiguous per iteration of the loop, whose trip count is at least `min_trip_count`.
+    the cache, at least without its slices of arrays, and register tiles lose little without the loop: at most the
+    factor `max_slowdown`. A nest that loses more is left out if it can execute before or after the loop. A loop is left
+    to be vectorized if no nest contains another one. Later passes keep the loop outermost, and `fuse_parallel_loops`
+    merges adjacent ones. Temporaries become contiguous per iteration of the loop, whose trip count is at least
+    `min_trip_count`.
     """
     if not capabilities.vector_bytes:
         return proc
@@ -251,12 +252,21 @@ class _CandidateLoops:
 
 
 def _improves_locality(analysis: _Analysis, loop_symbols: LoopSymbols, min_bytes: int) -> bool:
-    """Whether the nests access more than the minimum in total, and an iteration of each fits in the cache."""
-    for position, sym in loop_symbols.items():
-        axes_of = analysis.nests[position].summary.with_shared_symbol(sym).axes.values()
-        if sum(_bytes_per_iteration(buf, axes) for buf, axes in axes_of) > machine.MAX_HOISTED_ITERATION_BYTES:
-            return False
+    """Whether the nests access more than the minimum in total, and an iteration of each suits the cache."""
+    summaries = [analysis.nests[position].summary.with_shared_symbol(sym) for position, sym in loop_symbols.items()]
+    if not all(map(_is_cached, summaries)):
+        return False
     return sum(buf.nbytes for buf, _ in analysis.shared_accesses(loop_symbols).axes.values()) > min_bytes
+
+
+def _is_cached(summary: AccessSummary) -> bool:
+    """Whether an iteration of the loop fits in a private cache, or at least the arrays that all iterations access, such
+    as weights, while slices of other arrays are streamed."""
+    slice_bytes = sum(_bytes_per_iteration(buf, axes) for buf, axes in summary.axes.values() if axes)
+    shared_bytes = sum(buf.nbytes for buf, axes in summary.axes.values() if not axes)
+    if slice_bytes + shared_bytes <= machine.MAX_HOISTED_ITERATION_BYTES:
+        return True
+    return slice_bytes <= machine.MAX_HOISTED_SLICE_BYTES and shared_bytes <= machine.MAX_HOISTED_SHARED_BYTES
 
 
 def _keeps_a_loop(analysis: _Analysis, loop_symbols: LoopSymbols) -> bool:
