@@ -211,7 +211,7 @@ DEFECTS = {
     ),
     "parts_of_reductions_overlap": Defect(
         "parallel.split_reductions",
-        "_split",
+        "split_group",
         "Affine(((part_size, part), (1, inner)))",
         "Affine(((max(1, part_size - 1), part), (1, inner)))",
         11,

@@ -209,12 +209,12 @@ def test_a_training_step_is_one_loop_over_the_batch(monkeypatch: pytest.MonkeyPa
 
 def random_step(random: Random) -> tuple[oc.Tensor, oc.Code, dict[TNode, np.ndarray]]:
     """A loss, its gradients for all weights and biases, and small integers as inputs, whose sums are exact."""
-    batch, tokens, width = random.randint(2, 9), random.randint(1, 7), random.randint(1, 6)
+    batch, tokens, width = random.randint(2, 9), random.randint(3, 12), random.randint(1, 4)
     arrays = np.random.default_rng(random.randrange(1 << 30))
     h = x = oc.placeholder("x", b=[batch, tokens], o=[width])
     params: list[oc.Tensor] = []
     for n in range(random.randint(1, 3)):
-        outputs = random.randint(1, 6)
+        outputs = random.randint(1, 4)
         w = oc.param(f"w{n}", np.zeros((outputs, width), "f4"), i=[width])
         bias = oc.param(f"bias{n}", np.zeros(outputs, "f4"))
         position = oc.param(f"position{n}", np.zeros((tokens, outputs), "f4"), b=[tokens])

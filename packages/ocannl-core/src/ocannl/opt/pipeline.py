@@ -146,7 +146,7 @@ def passes(
             "precompute_weight_arrays", precompute_weight_arrays, when=precomputes
         ),
         Pass("hoist_parallel_loop", lambda proc: hoist_parallel_loop(proc, c), when=c.wants_schedule),
-        Pass("privatize_reductions", privatize_reductions, when=c.wants_schedule),  # of arrays in hoisted loops
+        Pass("privatize_reductions", privatize_reductions, when=c.wants_schedule),  # first stages join hoisted loops
         Pass("pad_rows", pad_rows, when=c.wants_schedule),  # after `hoist_parallel_loop`, which changes layouts
         Pass("recompute_attention", recompute_attention, when=c.wants_online_softmax),  # before weights are consumed
         Pass("online_softmax", online_softmax, when=c.wants_online_softmax),  # before loop fusion does

@@ -44,8 +44,8 @@ class AccessIndex:
 
     def depths(self) -> list[int]:
         """Returns, for each statement, the length of the longest chain of statements that each read what the one before
-        has written, and that ends with it."""
-        depth_of: dict[object, int] = {}  # of the last write of a storage
+        has written, and that ends with it. Other dependences do not count."""
+        depth_of: dict[object, int] = {}  # of the longest chain that ends with a write of a storage
         depths: list[int] = []
         for position, written in self._written.items():
             depth = 1 + max((depth_of.get(key, 0) for key in self._read[position]), default=0)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.cached_analyses import Analyzed, cached_on_argument
@@ -43,6 +44,7 @@ from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import Precision
 from ocannl.ir.projections import is_injective
+from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.nests import PerfectNest, as_statement, loads, nest_of, split_condition, wrap_in_loops
 from ocannl.opt.analysis.substitution import substitute
 
@@ -133,6 +135,13 @@ class FusionGroup(Analyzed):
 def is_rounded_sum(update: Update) -> bool:
     """Whether the update adds floating-point numbers."""
     return update.op is ADD and update.ref.buf.precision.is_float
+
+
+def may_combine_parts(reduction: Reduction) -> bool:
+    """Whether the reduction may be the second stage of a split reduction: its terms are few cells of a temporary."""
+    is_short = prod(sym.extent for sym in reduction.syms) <= machine.MAX_REDUCTION_PARTS
+    value = reduction.update.value
+    return is_short and isinstance(value, Load) and value.ref.buf.access is AccessMode.TEMP
 
 
 def is_matmul_like(group: FusionGroup) -> bool:

@@ -79,9 +79,10 @@ class _EpilogueFusion:
     def try_fuse(self, at: int) -> None:
         """Fuses this group into a producer of its operands, then repeats with the result.
 
-        The first choice is the producer at the end of the longest chain of nests, so that no other producer waits for
-        this chain: the number of valid labels, for example, is known before the forward pass, and its inverse, the
-        gradient of a mean loss, should not wait for the sum of the losses.
+        The first choice is the producer with the longest chain of nests before it: the group must wait for this one
+        anyway, and fused with another producer, it would delay that one as well. In a mean loss, for example, the sum
+        of the losses depends on the whole network, and the number of valid labels, from which gradients start, only on
+        the labels. The depths of later consumers are not updated.
         """
         group = self.groups[at]
         if group.reductions or not group.cond.is_true:

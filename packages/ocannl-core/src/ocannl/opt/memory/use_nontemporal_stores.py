@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from ocannl.ir.accesses import alias_class, is_aligned, memory_accesses
-from ocannl.ir.loops import Body, Buf, For, If, Let, Mode, Proc, Ref, Stmt, Store
+from ocannl.ir.loops import Body, Buf, For, If, Let, MemorySpace, Mode, Proc, Ref, Stmt, Store
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.expression_cost import cost
-from ocannl.opt.analysis.nests import same_objects
+from ocannl.opt.analysis.nests import is_parallel_loop, same_objects
 
 
 def use_nontemporal_stores(
@@ -26,12 +27,14 @@ def use_nontemporal_stores(
     A non-temporal store bypasses the caches and does not read the line before it writes it. Arrays that the nest itself
     reads are excluded, since their lines are cached then, and so are results of at most `min_result_bytes`, which are
     still cached when later nests read them. Loops with more than `max_work` operations for each cell are excluded, too:
-    memory does not limit them. So are stores that write parts of too many lines before they complete the first one,
-    because the processor combines stores in a few buffers of one line.
+    memory does not limit them. So are temporaries that only hoisted loops access: `fuse_parallel_loops` is about to
+    fuse these, and later nests of an iteration read its slice from a cache. So are stores that write parts of too many
+    lines before they complete the first one, because the processor combines stores in a few buffers of one line.
     """
     min_result_bytes = machine.MIN_NONTEMPORAL_BYTES if min_result_bytes is None else min_result_bytes
     max_work = machine.MAX_STREAMED_WORK if max_work is None else max_work
-    body = tuple([_use_in_nest(stmt, threshold_bytes, min_result_bytes, max_work) for stmt in proc.body])
+    cached = _arrays_of_hoisted_loops(proc.body)
+    body = tuple([_use_in_nest(stmt, threshold_bytes, min_result_bytes, max_work, cached) for stmt in proc.body])
     return proc if same_objects(body, proc.body) else replace(proc, body=body)
 
 
@@ -40,13 +43,29 @@ def has_large_footprint(stmt: Stmt, threshold_bytes: int) -> bool:
     return sum(buf.nbytes for buf in {access.ref.buf for access in memory_accesses((stmt,))}) > threshold_bytes
 
 
-def _use_in_nest(stmt: Stmt, threshold_bytes: int, min_result_bytes: int, max_work: int) -> Stmt:
+def _arrays_of_hoisted_loops(body: Body) -> set[object]:
+    """Returns the temporaries that hoisted loops read and no other nest accesses."""
+    read: set[object] = set()
+    other: set[object] = set()
+    for stmt in body:
+        for access in memory_accesses((stmt,)):
+            key = alias_class(access.ref.buf)
+            if not is_parallel_loop(stmt):
+                other.add(key)
+            elif not access.writes and access.ref.buf.space is MemorySpace.ARENA:
+                read.add(key)
+    return read - other
+
+
+def _use_in_nest(
+    stmt: Stmt, threshold_bytes: int, min_result_bytes: int, max_work: int, cached: Collection[object]
+) -> Stmt:
     if not has_large_footprint(stmt, threshold_bytes):
         return stmt
     nest_accesses = memory_accesses((stmt,))
     read = {alias_class(access.ref.buf) for access in nest_accesses if not access.writes or access.op is not None}
     large = {access.ref.buf for access in nest_accesses if access.ref.buf.nbytes > min_result_bytes}
-    results = {buf for buf in large if alias_class(buf) not in read}
+    results = {buf for buf in large if alias_class(buf) not in read and alias_class(buf) not in cached}
     return _mark_stores(stmt, results, max_work) if results else stmt
 
 

@@ -25,7 +25,14 @@ from ocannl.ir.loops import (
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import neutral_element
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, group_of, is_matmul_like, local_buffer
+from ocannl.opt.analysis.fusion_group import (
+    FusionGroup,
+    Reduction,
+    group_of,
+    is_matmul_like,
+    local_buffer,
+    may_combine_parts,
+)
 from ocannl.opt.analysis.nests import bound_names, is_parallel_loop, loads
 from ocannl.opt.analysis.substitution import substitute
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE
@@ -65,7 +72,7 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
         if group is not None:
             if grid_threads:
                 split = _split_for_grid(group, grid_threads)
-            else:
+            elif not any(map(may_combine_parts, group.reductions)):  # a third stage would add rounding errors
                 split = _split_for_threads(group, min_iterations) or _split_outermost(group)
         if group is None or split is None:
             body.append(stmt)
@@ -228,7 +235,10 @@ def with_fresh_symbols(loops: Sequence[For], names: Namer) -> tuple[tuple[For, .
 
 
 def split_group(group: FusionGroup, sym: Sym, part_count: int, names: Namer) -> tuple[Buf, Stmt, Stmt]:
-    """Splits a reduction; returns the buffer of the partial sums, and the statements of the first and second stage."""
+    """Splits a reduction; returns the buffer of the partial sums, and the statements of the first and second stage.
+
+    If parts have one iteration, the loop within a part is omitted, unless the first stage would have no other loop.
+    """
     (reduction,) = group.reductions
     part_size = -(-sym.extent // part_count)
     part_count = -(-sym.extent // part_size)

@@ -16,7 +16,7 @@ from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import AccessMode, Body, For, Load, Store
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, is_rounded_sum
+from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, is_rounded_sum, may_combine_parts
 from ocannl.opt.analysis.nests import loads, split_condition, wrap_with_bounds
 from ocannl.opt.schedule.plan.register_tiles import TilePlan, reads_rows_once
 
@@ -46,14 +46,13 @@ def max_additions(group: FusionGroup, reduction: Reduction) -> int:
     the last sums of their terms. A reduction that starts from a cell which it overwrites is a step of a longer sum, and
     a short sum of cells of a temporary may be the second stage of a split reduction: the additions of both are added to
     those of other reductions."""
-    limit, value = machine.MAX_ADDITIONS_PER_TERM, reduction.update.value
+    limit = machine.MAX_ADDITIONS_PER_TERM
     stored = [stmt for stmt in group.epilogue if isinstance(stmt, Store)]
     if len(stored) == len(group.writes) and all(stmt.ref.buf.access is not AccessMode.TEMP for stmt in stored):
         limit = machine.MAX_ADDITIONS_PER_RESULT_TERM
     if isinstance(reduction.init, Load) and reduction.init.ref in group.writes:
         limit = machine.MAX_ADDITIONS_PER_STEP
-    is_short = prod(sym.extent for sym in reduction.syms) <= machine.MAX_REDUCTION_PARTS
-    if is_short and isinstance(value, Load) and value.ref.buf.access is AccessMode.TEMP:
+    if may_combine_parts(reduction):
         limit = min(limit, machine.MAX_ADDITIONS_PER_PART)
     return limit
 
