@@ -223,7 +223,7 @@ def to_phase() -> Proc:
     return hoist_parallel_loop(to_outer(), Capabilities(vector_bytes=64), min_bytes=4096)
 
 
-def to_sum_again() -> Proc:
+def to_privatize_sums() -> Proc:
     x, h, y = node("x", 8, 4, 16, role=Role.PLACEHOLDER), node("h", 8, 4, 16), node("y", 16)
     h.requested.set(Placement.TEMPORARY, "oc.virtual")
     (b, i, j), (m, c, k) = (loop(8, "b"), loop(4), loop(16, "j")), (loop(16, "m"), loop(8, "c"), loop(4, "k"))
@@ -502,7 +502,7 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
         hoist_parallel_loop, to_outer,
         lambda proc: hoist_parallel_loop(proc, Capabilities(vector_bytes=64), min_bytes=4096),
     ),
-    "privatize_reductions": (privatize_reductions, to_sum_again, lambda proc: privatize_reductions(proc, 2048)),
+    "privatize_reductions": (privatize_reductions, to_privatize_sums, lambda proc: privatize_reductions(proc, 2048)),
     "pad_rows": (pad_rows, to_pad, lambda proc: pad_rows(proc, 128)),
     "recompute_attention": (recompute_attention, to_again, lambda proc: recompute_attention(proc, 2, 2)),
     "online_softmax": (online_softmax, to_online, lambda proc: online_softmax(proc, 2, 2)),
