@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from ocannl.ir.accesses import memory_accesses
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import (
     AccessMode,
@@ -64,6 +65,8 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
     """
     min_iterations = machine.MIN_SPLIT_ITERATIONS if min_iterations is None else min_iterations
     names = Namer(bound_names(proc))
+    hoisted_loops = tuple(filter(is_parallel_loop, proc.body))
+    hoisted_results = {access.ref.buf for access in memory_accesses(hoisted_loops) if access.writes}
     body: list[Stmt] = []
     bufs: list[Buf] = []
     for stmt in proc.body:
@@ -72,7 +75,7 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
         if group is not None:
             if grid_threads:
                 split = _split_for_grid(group, grid_threads)
-            elif not any(map(may_combine_parts, group.reductions)):  # a third stage would add rounding errors
+            elif not _combines_parts(group, hoisted_results):  # a third stage would add rounding errors
                 split = _split_for_threads(group, min_iterations) or _split_outermost(group)
         if group is None or split is None:
             body.append(stmt)
@@ -81,6 +84,12 @@ def split_reductions(proc: Proc, min_iterations: int | None = None, grid_threads
         body += (first_stage, second_stage)
         bufs.append(buf)
     return replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs)) if bufs else proc
+
+
+def _combines_parts(group: FusionGroup, hoisted_results: Collection[Buf]) -> bool:
+    """Whether the group may be the second stage of a reduction that `privatize_reductions` has split."""
+    combining = filter(may_combine_parts, group.reductions)
+    return any(ref.buf in hoisted_results for reduction in combining for ref in loads(reduction.update.value))
 
 
 def choose_part_count(extent: int) -> int:
