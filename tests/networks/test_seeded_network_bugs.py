@@ -207,7 +207,7 @@ DEFECTS = {
         "PartialSums.final_reduction",
         "Reduction(reduction.init,",
         "Reduction(self.init,",
-        283,
+        429,
     ),
     "parts_of_reductions_overlap": Defect(
         "parallel.split_reductions",
