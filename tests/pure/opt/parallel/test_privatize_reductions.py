@@ -35,7 +35,7 @@ from ocannl.opt.memory.use_nontemporal_stores import use_nontemporal_stores
 from ocannl.opt.parallel import privatize_reductions as module
 from ocannl.opt.parallel.privatize_reductions import privatize_reductions
 from ocannl.opt.parallel.split_reductions import split_reductions
-from ocannl.opt.pipeline import optimize
+from ocannl.opt.pipeline import optimize, passes
 from ocannl.opt.schedule.schedule import schedule
 from ocannl.testing.evaluate import evaluate
 
@@ -299,6 +299,24 @@ def random_step(random: Random) -> tuple[oc.Tensor, oc.Code, dict[TNode, np.ndar
     loss = h.sum()
     inputs = {t.node: arrays.integers(-2, 3, t.node.dims).astype("f4") for t in (x, *params)}
     return loss, train.grad_update(loss), inputs
+
+
+def test_errors_of_sums_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small terms that are lost if a large one is added first: in the part of an item, and in the sum of the parts."""
+    monkeypatch.setattr(privatize_reductions, "__defaults__", (0,))
+    items, rows = 64, 94
+    proc = hoisted(*backward_pass(rows=rows, items=items), items=items)
+    pipeline = [step for step in passes({}, TARGET) if step.when]
+    for step in pipeline[[step.name for step in pipeline].index("privatize_reductions") :]:
+        proc = step.run(proc)
+    assert part_shapes(proc) == [(items, OUTPUTS, INPUTS)]
+    nodes = {buf.name: buf.node for buf in proc.bufs if buf.node is not None}
+    roots = np.zeros((items, rows, INPUTS), "f4")
+    roots[0], roots[1:, 0], roots[0, 0] = 2.0**-12, 2.0**-12, 1
+    ones, results = np.ones((items, rows, OUTPUTS), "f4"), np.zeros((OUTPUTS, INPUTS), "f4")
+    got = interpret(proc, {nodes["x"]: roots, nodes["g"]: ones, nodes["w_grad"]: results})[nodes["w_grad"]]
+    wanted = np.square(roots.astype("f8")).sum((0, 1))
+    assert (abs(got - wanted) <= 64 * np.finfo("f4").eps * wanted).all()
 
 
 def test_random_networks(monkeypatch: pytest.MonkeyPatch) -> None:
