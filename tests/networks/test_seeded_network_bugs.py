@@ -207,7 +207,7 @@ DEFECTS = {
         "PartialSums.final_reduction",
         "Reduction(reduction.init,",
         "Reduction(self.init,",
-        429,
+        952,
     ),
     "parts_of_reductions_overlap": Defect(
         "parallel.split_reductions",
