@@ -19,8 +19,9 @@ def _capabilities() -> Capabilities:
     capabilities = native_capabilities(LLVM_TYPES, jit.host().vector_registers, _compile)
     present = jit.host().instructions
     return replace(
-        capabilities, bfloat16_dots=present.bfloat16_dots, int16_dots=present.int16_lanes > 0, private_arrays=True
-    )
+        capabilities, bfloat16_dots=present.bfloat16_dots, bfloat16_tiles=present.bfloat16_tiles,
+        int16_dots=present.int16_lanes > 0, private_arrays=True,
+    )  # fmt: skip
 
 
 def _compile(procs: Sequence[Proc]) -> NativeCode:

@@ -20,6 +20,7 @@ class Instructions:
     scale: bool = False  # multiplies by powers of two, in vectors
     bfloat16_dots: bool = False  # adds the products of two pairs of bfloat16 to float32, in vectors
     int16_lanes: int = 0  # the most sums of one instruction that adds the products of two pairs of int16 to int32
+    bfloat16_tiles: bool = False  # multiplies tiles of bfloat16 matrices
 
 
 DEFINITION = re.compile(r"define ([^(]*)\((.*?)\)(.*) {")  # the first line of a function

@@ -12,7 +12,7 @@ Loop counters, local arrays and results of branches are allocas.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ocannl.backend import CompileError
@@ -42,6 +42,7 @@ from ocannl.ir.name_mangling import Namer, identifier
 from ocannl.ir.printer import print_proc
 from ocannl.ir.private_scope import THREAD_BYTES, private_offsets
 from ocannl.ir.stack_size import MAX_LOCAL_BYTES
+from ocannl.ir.tile_products import tile_product
 from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, Builder, Module
 from ocannl_backend_llvm.control_block import (
     CHUNK_FUNCTION_PARAMS,
@@ -60,6 +61,7 @@ from ocannl_backend_llvm.control_block import (
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.register_tiles import TileEmitter
 from ocannl_backend_llvm.scalar import ScalarCode
+from ocannl_backend_llvm.tile_products import emit_tile_product
 from ocannl_backend_llvm.types import LLVM_TYPES, constant
 from ocannl_backend_llvm.vector import VectorCode
 
@@ -243,9 +245,12 @@ class FunctionEmitter:
         lo, hi = self.indices.first(stmt.lo), self.indices.limit(stmt.hi)
         if self.nest.parallel_loop is not None and self.nest.parallel_loop.loop is stmt:
             lo, hi = self.chunk_bounds
-        is_constant = isinstance(lo, int) and isinstance(hi, int)
         if isinstance(lo, int) and isinstance(hi, int):
             if lo >= hi:
+                return
+            product = tile_product(stmt) if b.module.instructions.bfloat16_tiles else None
+            if product is not None:
+                emit_tile_product(self.code, product, self.counted_loop)
                 return
             if lo + step >= hi:
                 self.indices.bind(stmt.sym, lo)
@@ -262,18 +267,22 @@ class FunctionEmitter:
                     self.indices.bind(stmt.sym, value)
                     self.block(stmt.body)
                 return
-        name = identifier(stmt.sym.name, "i")
+        self.counted_loop(stmt.sym, lo, hi, step, lambda: self.body_of(stmt))
+
+    def counted_loop(self, sym: Sym, lo: str | int, hi: str | int, step: int, emit_body: Callable[[], None]) -> None:
+        """A loop over a symbol; constant bounds do not enclose an empty range."""
+        b, name = self.b, identifier(sym.name, "i")
         body, end, counter = b.fresh(name), b.fresh(f"{name}.end"), f"%{b.fresh(name)}"
         self.allocas.line(f"  {counter} = alloca i64")
         b.line(f"store i64 {lo}, ptr {counter}")
-        if is_constant:
+        if isinstance(lo, int) and isinstance(hi, int):
             b.jump(body)
         else:
             b.branch(b.assign(f"icmp slt i64 {lo}, {hi}", "any"), body, end)
         b.label(body)
         counter_value = b.assign(f"load i64, ptr {counter}", name)
-        self.indices.enter(stmt.sym, counter_value)
-        self.body_of(stmt)
+        self.indices.enter(sym, counter_value)
+        emit_body()
         self.indices.leave()
         next_value = b.assign(f"add nsw i64 {counter_value}, {step}", name)
         b.line(f"store i64 {next_value}, ptr {counter}")

@@ -19,6 +19,7 @@ from ocannl.base.forks import hold_during_fork
 from ocannl.ir.name_mangling import identifier
 from ocannl_backend_llvm.builder import Instructions
 from ocannl_backend_llvm.interrupts import not_interrupted
+from ocannl_backend_llvm.tile_permission import may_use_tiles
 
 CODEGEN_LEVEL = 2
 VECTOR_REGISTERS = {"+avx512f": (64, 32), "+avx": (32, 16), "+neon": (16, 32)}
@@ -41,7 +42,8 @@ class Target:
         present = self.features.split(",")
         half = "+f16c" in present or self.triple.startswith(("aarch64", "arm64"))
         vectors = "+avx512f" in present and "+avx512vl" in present
-        return Instructions(half, vectors, vectors and "+avx512bf16" in present, self._int16_lanes(present))
+        tiles = "+amx-tile" in present and "+amx-bf16" in present
+        return Instructions(half, vectors, vectors and "+avx512bf16" in present, self._int16_lanes(present), tiles)
 
     def _int16_lanes(self, present: Sequence[str]) -> int:
         """The lanes of `pmaddwd` in the widest registers; 0 if these are too wide for it."""
@@ -70,7 +72,10 @@ def host() -> Target:
 def _initialize() -> Target:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten(sort=True)
+    present = dict(llvm.get_host_cpu_features())
+    if present.get("amx-tile") and not may_use_tiles():
+        present |= {name: False for name in present if name.startswith("amx-")}
+    features = ",".join(f"{'+' if is_present else '-'}{name}" for name, is_present in sorted(present.items()))
     return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)
 
 

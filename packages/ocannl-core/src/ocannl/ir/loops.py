@@ -10,11 +10,12 @@ positive `parallel_chunk` has no loop-carried dependence, and threads execute ch
 order; `private_scope` gives them arrays of their own. The mode is a hint: an `UNROLLED` loop repeats its body for each
 iteration; the iterations of a `VECTORIZED` loop, which has no loop-carried dependence except reductions, are the lanes
 of vectors, statement by statement, and its reductions are reassociated. A vectorized loop within a vectorized loop is a
-register tile, which may be transposed when it is loaded or stored. The iterations of a `SEQUENTIAL` loop, such as the
-steps of a recurrence, depend on each other; its body consists of whole nests, which may be parallel. `BindIndex` binds
-a symbol to the value of an integer expression and executes its body if the value is in the range of the symbol. A
-`nontemporal` store bypasses the caches, for cells that are not read again soon; its value is visible to all statements
-after the nest.
+register tile, which may be transposed when it is loaded or stored. A `TENSORIZED` loop is a product of matrices for
+which some targets have instructions, see `tile_products`; its sums are reassociated. The iterations of a `SEQUENTIAL`
+loop, such as the steps of a recurrence, depend on each other; its body consists of whole nests, which may be parallel.
+`BindIndex` binds a symbol to the value of an integer expression and executes its body if the value is in the range of
+the symbol. A `nontemporal` store bypasses the caches, for cells that are not read again soon; its value is visible to
+all statements after the nest.
 
 `Update(ref, op, e)` is `ref = ref op e` for a monoid op, so iterations of a reduction may be reordered. `Let` defines a
 value and `Local` allocates storage; the scope of both ends with the enclosing block. The operands and the result of an
@@ -186,6 +187,7 @@ class Mode(Enum):
     SERIAL = ""
     UNROLLED = "unrolled"
     VECTORIZED = "vectorized"
+    TENSORIZED = "tensorized"
     SEQUENTIAL = "sequential"
 
 
@@ -334,6 +336,11 @@ def region_body(stmt: Stmt) -> Body | None:
             return body
         case _:
             return None
+
+
+def is_tensorized(stmt: Stmt) -> bool:
+    """Whether the statement is a product of tiles."""
+    return isinstance(stmt, For) and stmt.mode is Mode.TENSORIZED
 
 
 def is_full(loop: For) -> bool:

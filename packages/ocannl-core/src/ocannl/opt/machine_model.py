@@ -167,6 +167,15 @@ MIN_BYTES_PER_HALVED_SUM = 4  # of a scatter that is halved: without parts it wo
 MIN_SKETCHED_ROWS = 1 << 16  # of a table, whose counts are beyond the second cache: first counted in fewer buckets
 TERMS_PER_BUCKET = 8  # on average; with more, a bucket of rare rows may seem to be a frequent row
 
+# --- products of tiles of matrices -----------------------------------------------------------------------------------
+
+MAX_TILE_TERMS = 1 << 10  # that tiles add up before their sums are stored: 16 + 1 + 32 additions take part in one
+MAX_TILE_PARTS = 40  # such sums that are added up
+MIN_TILE_TERMS = 16  # of a reduction, which is padded to 32
+MIN_TILE_REUSE = 32  # terms that read a cell of an operand that is packed
+MAX_TILE_PADDING = 2.0  # cells of tiles per cell of the product
+MAX_TILE_OPERAND_GROWTH = 2.0  # cells of a packed operand per cell of its array, as for the patches of a convolution
+
 # --- split and fused reductions --------------------------------------------------------------------------------------
 
 MAX_EXPANDED_BYTES = 1 << 28  # of temporaries that hold all iterations of a sequential loop

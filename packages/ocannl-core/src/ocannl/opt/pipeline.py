@@ -29,6 +29,7 @@ from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.precompute_indices import precompute_indices
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
 from ocannl.opt.idioms.widen_scatter_accumulators import widen_scatter_accumulators
+from ocannl.opt.idioms.tensorize_products import tensorize_products
 from ocannl.opt.memory.allocate_memory import allocate_memory, allocate_separately
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement, keep_all_nodes
@@ -164,6 +165,9 @@ def passes(
             "split_streams", lambda proc: split_streams(proc, c.cpu.l2.size_bytes), when=c.wants_schedule
         ),
         Pass(
+            "tensorize_products", lambda proc: tensorize_products(proc, c), when=c.wants_schedule and c.bfloat16_tiles
+        ),
+        Pass(  # products without tiles
             "form_pair_dots",
             lambda proc: form_pair_dots(proc, c),
             when=c.wants_schedule and (c.bfloat16_dots or c.int16_dots),

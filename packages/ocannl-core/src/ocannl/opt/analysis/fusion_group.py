@@ -38,6 +38,7 @@ from ocannl.ir.loops import (
     Store,
     Update,
     is_full,
+    is_tensorized,
     row_major,
 )
 from ocannl.ir.name_mangling import Namer
@@ -201,7 +202,10 @@ def group_of_nest(nest: PerfectNest, names: Namer, init: Expr | None = None) -> 
 
 
 def group_of(stmt: Stmt, names: Namer) -> FusionGroup | None:
-    """Recognizes a group in the form of `FusionGroup.stmt`, or a nest that can be one; None otherwise."""
+    """Recognizes a group in the form of `FusionGroup.stmt`, or a nest that can be one; None otherwise, such as for a
+    product of tiles."""
+    if is_tensorized(stmt):
+        return None
     nest = nest_of(stmt)
     if nest is not None:
         return group_of_nest(nest, names)

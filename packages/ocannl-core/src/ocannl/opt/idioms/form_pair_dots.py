@@ -66,7 +66,7 @@ def group_of_pairs(group: FusionGroup, capabilities: Capabilities, names: Namer)
     if len(group.reductions) != 1 or not is_matmul_like(group):
         return None
     (reduction,) = group.reductions
-    factors, sym = _factors(reduction), _pairable_loop(reduction)
+    factors, sym = factors_of_terms(reduction), _pairable_loop(reduction)
     if factors is None or sym is None or not has_dots(capabilities, reduction.acc.precision):
         return None
     pair = Sym(names(sym.name), 0, sym.extent // 2 - 1)
@@ -80,7 +80,8 @@ def group_of_pairs(group: FusionGroup, capabilities: Capabilities, names: Namer)
     return replace(group, reductions=(replace(reduction, loops=loops, update=update, init=init),))
 
 
-def _factors(reduction: Reduction) -> tuple[Expr, Expr] | None:
+def factors_of_terms(reduction: Reduction) -> tuple[Load, Load] | None:
+    """Returns the narrow factors of a sum of products; None for other reductions."""
     match reduction.update.value:
         case Apply(op, (Cast(Load() as x, kind), Cast(Load() as y, _))) if op is MUL:
             is_sum = reduction.update.op is ADD and reduction.acc.precision is kind
@@ -97,6 +98,5 @@ def _pairable_loop(reduction: Reduction) -> Sym | None:
         if is_full(old) and old.sym not in reduction.cond.syms and old.sym.extent > 1
         and (is_single or old.sym.extent % 2 == 0)
     ]  # fmt: skip
-    factors = _factors(reduction) or ()
-    refs: list[Ref] = [factor.ref for factor in factors if isinstance(factor, Load)]
+    refs: list[Ref] = [factor.ref for factor in factors_of_terms(reduction) or ()]
     return max(syms, key=lambda sym: any(abs(ref.stride(sym)) == 1 for ref in refs), default=None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import BindIndex, Body, Buf, For, If, Local, MemorySpace, Proc, Stmt
+from ocannl.ir.loops import BindIndex, Body, Buf, For, If, Local, MemorySpace, Mode, Proc, Stmt
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
@@ -109,6 +109,8 @@ def _nested_groups(stmt: Stmt, names: Namer) -> Iterator[FusionGroup]:
 
 def _inner_statements(stmt: Stmt) -> Body:
     match stmt:
+        case For(mode=Mode.TENSORIZED):
+            return ()
         case If(_, on_true, on_false):
             return (*on_true, *on_false)
         case For(body=body) | BindIndex(body=body):
@@ -161,6 +163,8 @@ class _NestedGroups:
 
     def schedule_children(self, stmt: Stmt) -> Stmt:
         match stmt:
+            case For(mode=Mode.TENSORIZED):
+                return stmt
             case For(body=body) | BindIndex(body=body):
                 return replace(stmt, body=tuple(map(self.schedule, body)))
             case If(cond, on_true, on_false):
