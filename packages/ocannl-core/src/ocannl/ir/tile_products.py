@@ -70,16 +70,17 @@ class TileProduct:
     @property
     def is_valid(self) -> bool:
         """Whether tiles can be loaded and stored, row by row, as the instructions do."""
-        is_loops = all(map(is_full, self.loops)) and self.pair.extent % TILE_PAIRS == 0 and self.pair.extent > 0
-        has_pairs = all(map(_second_of_pair, (self.left, self.right)))
-        is_left = self.left.stride(self.pair) == 2 and not self.left.stride(self.column)
-        is_right = self.right.stride(self.column) == 2 and not self.right.stride(self.row)
-        is_sums = self.sums.stride(self.column) == 1 and not any(self.sums.stride(step.sym) for step in self.loops)
-        is_block = 1 <= self.row.extent <= MAX_ROWS and self.column.extent in (TILE_COLUMNS, MAX_COLUMNS)
+        counted = (self.row, self.column, self.pair)
         precisions = [ref.buf.precision for ref in (self.sums, self.left, self.right)]
         return (
-            is_loops and has_pairs and is_left and is_right and is_sums and is_block and precisions == [float32, bfloat16, bfloat16]
-            and not (self.row.lo or self.column.lo or self.pair.lo)
+            precisions == [float32, bfloat16, bfloat16]
+            and all(map(is_full, self.loops)) and not any(sym.lo for sym in counted)
+            and 1 <= self.row.extent <= MAX_ROWS and self.column.extent in (TILE_COLUMNS, MAX_COLUMNS)
+            and self.pair.extent > 0 and self.pair.extent % TILE_PAIRS == 0
+            and all(map(_second_of_pair, (self.left, self.right)))
+            and self.left.stride(self.pair) == 2 and not self.left.stride(self.column)
+            and self.right.stride(self.column) == 2 and not self.right.stride(self.row)
+            and self.sums.stride(self.column) == 1 and not any(self.sums.stride(outer.sym) for outer in self.loops)
         )  # fmt: skip
 
     def stmt(self, acc: str) -> For:

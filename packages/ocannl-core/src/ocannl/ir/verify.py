@@ -53,6 +53,7 @@ from ocannl.ir.precision import Family, Precision, int64
 from ocannl.ir.printer import format_expr, format_ref, format_stmt
 from ocannl.ir.private_scope import private_scope, violated_rule
 from ocannl.ir.prove import Region, cond_facts, negated_facts
+from ocannl.ir.tile_products import tile_product
 from ocannl.ir.tnode import Placement, TNode
 from ocannl.ir.verify_arena import check_arena
 from ocannl.ir.walk import walk
@@ -181,6 +182,8 @@ class _Check:
                     self.not_in_parallel_loop()
                 if stmt.mode in (Mode.UNROLLED, Mode.VECTORIZED):
                     self.expanded(stmt)
+                if stmt.mode is Mode.TENSORIZED and tile_product(stmt) is None:
+                    raise self.fail("tensorized loop is not a product of tiles, see `ocannl.ir.tile_products`")
                 with self.region.loop(sym, lo, hi):
                     self.block(body)
             case BindIndex(sym, value, body):

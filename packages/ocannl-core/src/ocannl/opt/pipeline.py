@@ -24,12 +24,12 @@ from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.attention.skip_masked_keys import skip_masked_keys
 from ocannl.opt.idioms.form_pair_dots import form_pair_dots
+from ocannl.opt.idioms.matrix_tiles.tensorize_products import tensorize_products
 from ocannl.opt.idioms.merge_gather_initialization import merge_gather_initialization
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.precompute_indices import precompute_indices
 from ocannl.opt.idioms.scatter_to_gather import scatter_to_gather
 from ocannl.opt.idioms.widen_scatter_accumulators import widen_scatter_accumulators
-from ocannl.opt.idioms.tensorize_products import tensorize_products
 from ocannl.opt.memory.allocate_memory import allocate_memory, allocate_separately
 from ocannl.opt.memory.choose_layouts import choose_layouts
 from ocannl.opt.memory.decide_placement import decide_placement, keep_all_nodes

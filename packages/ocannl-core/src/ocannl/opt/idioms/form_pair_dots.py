@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import Apply, BindIndex, Cast, Expr, For, If, Load, Proc, Ref, Stmt, is_full, loop
+from ocannl.ir.loops import Apply, BindIndex, Cast, For, If, Load, Proc, Ref, Stmt, is_full, loop
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD, MUL
 from ocannl.ir.pair_dots import SUM_PRECISIONS, dot_of_pairs, has_dots

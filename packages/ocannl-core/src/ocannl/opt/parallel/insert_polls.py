@@ -64,8 +64,8 @@ def _insert_inside(stmt: Stmt, ops: int, interval_ops: int, names: Namer) -> Stm
             ))  # fmt: skip
         case BindIndex(body=body):
             return replace(stmt, body=_insert_between(body, list(map(stmt_work, body)), interval_ops, names))
-        case For(mode=Mode.VECTORIZED):
-            return stmt  # one iteration
+        case For(mode=Mode.VECTORIZED | Mode.TENSORIZED):
+            return stmt  # vectors and tiles are not divided
         case For(body=body):
             iterations = interval_ops * max_trip_count(stmt) // ops  # between polls
             if stmt.parallel_chunk and iterations >= 1:

@@ -1,0 +1,156 @@
+"""Products of bfloat16 matrices that tiles compute, and the roles of their loops and operands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from ocannl.ir.affine import Sym
+from ocannl.ir.loops import Buf, For, Ref, is_full
+from ocannl.ir.precision import bfloat16, float32
+from ocannl.ir.tile_products import MAX_COLUMNS, TILE_COLUMNS, TILE_PAIRS, TILE_ROWS
+from ocannl.opt import machine_model as machine
+from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction
+from ocannl.opt.idioms.form_pair_dots import factors_of_terms
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """A group whose terms are products of `left`, which depends on `row`, and `right`, which depends on `column`; both
+    depend on `term`. Further loops of the group and of its reduction are around these."""
+
+    group: FusionGroup
+    left: Ref
+    right: Ref
+    row: Sym
+    column: Sym
+    term: Sym
+
+    @property
+    def reduction(self) -> Reduction:
+        return self.group.reductions[0]
+
+    @property
+    def axes(self) -> tuple[Sym, Sym]:
+        return self.row, self.column
+
+    @property
+    def axis_loops(self) -> tuple[For, For]:
+        """The loops of the group over rows and columns."""
+        by_sym = {old.sym: old for old in self.group.loops}
+        return by_sym[self.row], by_sym[self.column]
+
+    @property
+    def outer_loops(self) -> tuple[For, ...]:
+        """The parallel loops around blocks."""
+        return tuple([old for old in self.group.loops if old.sym not in (self.row, self.column)])
+
+    @property
+    def reduction_loops(self) -> tuple[For, ...]:
+        """The reduction loops around that over terms."""
+        return tuple([old for old in self.reduction.loops if old.sym is not self.term])
+
+    @property
+    def panel_columns(self) -> int:
+        """Columns per panel of the right operand."""
+        return TILE_COLUMNS if self.column.extent <= TILE_COLUMNS else MAX_COLUMNS
+
+    @property
+    def term_parts(self) -> int:
+        """The number of sums that are added up along the loop over terms."""
+        return -(-self.term.extent // machine.MAX_TILE_TERMS)
+
+    @property
+    def part_pairs(self) -> int:
+        """The number of pairs of terms in such a sum, padded to whole tiles."""
+        return TILE_PAIRS * -(-self.term.extent // (2 * TILE_PAIRS * self.term_parts))
+
+    @property
+    def padded_terms(self) -> int:
+        return 2 * self.part_pairs * self.term_parts
+
+    @property
+    def packs_left(self) -> bool:
+        """Whether the left operand is packed; otherwise rows of tiles are read in place."""
+        return self.left.stride(self.term) != 1 or self.padded_terms != self.term.extent
+
+    def cells(self, ref: Ref) -> int:
+        """The number of iterations that read different cells of an operand."""
+        return prod(sym.extent for sym in (*self.group.syms, *self.reduction.syms) if sym in ref.syms)
+
+    def inner_reduction_loops(self) -> tuple[For, ...]:
+        """The reduction loops whose terms tiles add up, besides that over terms."""
+        terms = 2 * self.part_pairs
+        inner: tuple[For, ...] = ()
+        for old in reversed(self.reduction_loops if self.term_parts == 1 else ()):
+            terms *= old.sym.extent
+            if terms > machine.MAX_TILE_TERMS:
+                break
+            inner = (old, *inner)
+        return inner
+
+
+def matrix_product(group: FusionGroup, weights: Collection[Buf] = ()) -> MatrixProduct | None:
+    """Returns the product of bfloat16 matrices that a group computes; None if it is none, or too small for tiles.
+    Packing `weights` costs nothing."""
+    if len(group.reductions) != 1 or not group.cond.is_true:
+        return None
+    (reduction,) = group.reductions
+    factors = factors_of_terms(reduction)
+    if factors is None or not reduction.cond.is_true or not all(map(is_full, reduction.loops)):
+        return None
+    x, y = (factor.ref for factor in factors)
+    if reduction.acc.precision is not float32 or (x.buf.precision, y.buf.precision) != (bfloat16, bfloat16):
+        return None
+    products = [product for left, right in ((x, y), (y, x)) for product in _with_roles(group, left, right)]
+    costs = {product: _overhead_cycles(product, weights) for product in products if _fits_tiles(product)}
+    best = min(costs, key=costs.__getitem__, default=None)
+    terms = prod(old.sym.extent for old in (*group.loops, *reduction.loops))
+    return best if best is not None and costs[best] * machine.MIN_TERMS_PER_TILE_CYCLE <= terms else None
+
+
+def _with_roles(group: FusionGroup, left: Ref, right: Ref) -> Iterator[MatrixProduct]:
+    (reduction,) = group.reductions
+    rows, columns = (
+        [sym for sym in group.syms if sym in mine.syms and sym not in rest.syms]
+        for mine, rest in ((left, right), (right, left))
+    )
+    terms = [sym for sym in reduction.syms if sym in left.syms and sym in right.syms]
+    if rows and columns and terms:
+        row = max(rows, key=lambda sym: sym.extent)
+        column = max(columns, key=lambda sym: (_is_contiguous(group, sym), sym.extent))
+        term = max(terms, key=lambda sym: (left.stride(sym) == 1, sym.extent))
+        yield MatrixProduct(group, left, right, row, column, term)
+
+
+def _is_contiguous(group: FusionGroup, sym: Sym) -> bool:
+    return all(ref.stride(sym) == 1 for ref in group.writes)
+
+
+def _fits_tiles(product: MatrixProduct) -> bool:
+    """Whether tiles are mostly full, sums have few parts, and packed operands are not much larger than their arrays."""
+    row, column, term = product.row, product.column, product.term
+    if row.extent < TILE_ROWS or column.extent < TILE_COLUMNS or term.extent < machine.MIN_TILE_TERMS:
+        return False
+    panels = -(-column.extent // product.panel_columns)
+    padding = panels * product.panel_columns / column.extent * product.padded_terms / term.extent
+    parts = product.term_parts * prod(old.sym.extent for old in product.reduction_loops)
+    parts //= prod(old.sym.extent for old in product.inner_reduction_loops())
+    packed = (product.right, product.left) if product.packs_left else (product.right,)
+    return (
+        padding <= machine.MAX_TILE_PADDING and parts <= machine.MAX_TILE_PARTS
+        and all(product.cells(ref) <= machine.MAX_TILE_OPERAND_GROWTH * ref.buf.size for ref in packed)
+    )  # fmt: skip
+
+
+def _overhead_cycles(product: MatrixProduct, weights: Collection[Buf]) -> float:
+    """Estimates the cycles of packing operands and of transposing results."""
+    copy, transpose = machine.TILE_COPY_CYCLES, machine.TILE_TRANSPOSE_CYCLES
+    right, left = product.right, product.left
+    cycles = product.cells(right) * (copy if right.stride(product.column) == 1 else transpose)
+    cycles *= right.buf not in weights
+    if product.packs_left and left.buf not in weights:
+        cycles += product.cells(left) * (copy if left.stride(product.term) == 1 else transpose)
+    results = prod(sym.extent for sym in product.group.syms)
+    return cycles + results * (copy if _is_contiguous(product.group, product.column) else transpose)
