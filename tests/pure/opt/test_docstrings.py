@@ -36,6 +36,7 @@ from ocannl.opt.idioms.attention.online_softmax import online_softmax
 from ocannl.opt.idioms.attention.recompute_attention import recompute_attention
 from ocannl.opt.idioms.attention.skip_masked_keys import skip_masked_keys
 from ocannl.opt.idioms.form_pair_dots import form_pair_dots
+from ocannl.opt.idioms.matrix_tiles.tensorize_products import tensorize_products
 from ocannl.opt.idioms.merge_gather_initialization import merge_gather_initialization
 from ocannl.opt.idioms.one_hot_to_gather import one_hot_to_gather
 from ocannl.opt.idioms.precompute_indices import precompute_indices
@@ -70,6 +71,7 @@ from ocannl.opt.simplify.split_live_ranges import split_live_ranges
 TARGET = Capabilities()
 FEW_OPERATIONS = Capabilities(operations=ALL_OPERATIONS - {"abs"})
 SMALL_CPU = Cpu(l3=CacheLevel(128, 2, 8, 8), memory_latency_cycles=8, memory_bytes_per_cycle=4)
+TILING_TARGET = Capabilities(vector_bytes=64, bfloat16_tiles=True)
 PAIRING_TARGET = Capabilities(vector_bytes=16, bfloat16_dots=True)
 
 
@@ -322,9 +324,12 @@ def to_prefetch_streams() -> Proc:
     return Proc("step", (x, y), (), (ir.loop(i, row),))
 
 
-def to_pair() -> Proc:
-    x, w = (node(name, *dims, role=Role.PLACEHOLDER, kind=bfloat16) for name, *dims in (("x", 4, 6), ("w", 6, 16)))
-    y, i, j, k = node("y", 4, 16), loop(4), loop(16, "j"), loop(6, "k")
+def to_pair(rows: int = 4, terms: int = 6, columns: int = 16) -> Proc:
+    x, w = (
+        node(name, *dims, role=Role.PLACEHOLDER, kind=bfloat16)
+        for name, *dims in (("x", rows, terms), ("w", terms, columns))
+    )
+    y, i, j, k = node("y", rows, columns), loop(rows), loop(columns, "j"), loop(terms, "k")
     term = apply("mul", Read(x, at(i, k)), Read(w, at(k, j)))
     product = Assign(y, ADD, True, (Piece((i, j, k), at(i, j), term),))
     return fuse_epilogues(decide_placement(lower(product, "step"), {}))
@@ -513,6 +518,9 @@ TABLE: dict[str, tuple[Callable[..., Proc], Callable[[], Proc], Callable[[Proc],
     "precompute_indices": (precompute_indices, to_precompute, lambda proc: precompute_indices(proc, 0)),
     "split_reductions": (split_reductions, to_parts, lambda proc: split_reductions(proc, 192)),
     "split_streams": (split_streams, to_two_streams, lambda proc: split_streams(proc, 64, 8)),
+    "tensorize_products": (
+        tensorize_products, lambda: to_pair(32, 64, 16), lambda proc: tensorize_products(proc, TILING_TARGET)
+    ),
     "form_pair_dots": (form_pair_dots, to_pair, lambda proc: form_pair_dots(proc, PAIRING_TARGET)),
     "schedule": (schedule, to_schedule, lambda proc: schedule(proc, TARGET)),
     "hoist_invariant_nests": (hoist_invariant_nests, to_hoist, hoist_invariant_nests),
@@ -559,7 +567,12 @@ def test_both_sides_compute_equal_results(name: str) -> None:
     before = build()
     after = run(before)
     numbers = np.random.default_rng(1)
-    arrays = {b.node: numbers.normal(size=b.shape).astype(b.precision.numpy) for b in before.bufs if b.node is not None}
+    arrays = {
+        buf.node: (  # sums of products of small integers are exact in any order
+            numbers.integers(-8, 9, buf.shape) if buf.precision is bfloat16 else numbers.normal(size=buf.shape)
+        ).astype(buf.precision.numpy)
+        for buf in before.bufs if buf.node is not None
+    }  # fmt: skip
     symbols = {sym: sym.hi // 2 for sym in before.syms}
     wanted, got = interpret(before, arrays, symbols), interpret(after, arrays, symbols)
     for buf in after.bufs:

@@ -13,7 +13,7 @@ The factors of a pair of terms are adjacent in memory, and so are the pairs of s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import (
@@ -121,7 +121,7 @@ def tile_product(stmt: Stmt) -> TileProduct | None:
     loops: list[For] = []
     term: Stmt = nest
     while isinstance(term, For) and len(term.body) == 1:
-        loops.append(term)
+        loops.append(replace(term, body=()))
         (term,) = term.body
     factors = _pair_factors(term, acc)
     if factors is None:

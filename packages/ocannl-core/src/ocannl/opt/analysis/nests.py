@@ -187,6 +187,15 @@ def accessed_buffers(stmt: Stmt) -> tuple[tuple[Buf, ...], tuple[Buf, ...]]:
     return _buffers_of_loop(stmt) if isinstance(stmt, For) else _buffers_of(stmt)
 
 
+def accessed_arrays(stmt: Stmt) -> tuple[tuple[Buf, ...], tuple[Buf, ...]]:
+    """Returns the buffers a statement reads and writes, except those that it declares."""
+    read, written = accessed_buffers(stmt)
+    declared = {leaf.buf for leaf in leaves((stmt,)) if isinstance(leaf, Local)}
+    if not declared:
+        return read, written
+    return tuple([buf for buf in read if buf not in declared]), tuple([buf for buf in written if buf not in declared])
+
+
 def _buffers_of(stmt: Stmt) -> tuple[tuple[Buf, ...], tuple[Buf, ...]]:
     read: dict[Buf, None] = {}
     written: dict[Buf, None] = {}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from ocannl.ir.free_symbols import free_symbols
 from ocannl.ir.loops import AccessMode, Buf, For, Load, MemorySpace, Proc, Store, region_body
 from ocannl.ir.tnode import Role
-from ocannl.opt.analysis.nests import accessed_buffers, covers_buffer, nest_of
+from ocannl.opt.analysis.nests import accessed_arrays, covers_buffer, nest_of
 
 Access = tuple[Sequence[Buf], Sequence[Buf]]  # read, written
 
@@ -36,7 +36,7 @@ def weight_nests(proc: Proc, access: Sequence[Access]) -> set[int]:
 
 def weight_arrays(proc: Proc) -> set[Buf]:
     """Returns the weights, and the temporaries that depend on weights only."""
-    access: list[Access] = [accessed_buffers(stmt) for stmt in proc.body]
+    access: list[Access] = [accessed_arrays(stmt) for stmt in proc.body]
     inputs = {buf for buf in proc.bufs if is_weight(buf)}.difference(*(written for _, written in access))
     return inputs.union(*(access[position][1] for position in weight_nests(proc, access)))
 

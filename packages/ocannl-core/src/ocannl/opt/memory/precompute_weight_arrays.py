@@ -26,7 +26,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.precision import int64
 from ocannl.ir.precomputed import precomputed_buffers, request_buffer
-from ocannl.opt.analysis.nests import accessed_buffers, bound_names, loads
+from ocannl.opt.analysis.nests import accessed_arrays, bound_names, loads
 from ocannl.opt.analysis.substitution import replace_buffers
 from ocannl.opt.analysis.weights import Access, is_weight, weight_arrays, weight_nests
 
@@ -77,13 +77,13 @@ def precompute_packed_weights(proc: Proc) -> Proc:
 
 
 def writes_precomputed_arrays(stmt: Stmt) -> bool:
-    return any(buf.access is AccessMode.PRECOMPUTED for buf in accessed_buffers(stmt)[1])
+    return any(buf.access is AccessMode.PRECOMPUTED for buf in accessed_arrays(stmt)[1])
 
 
 def weights_of(proc: Proc) -> list[Buf]:
     """Returns the weights that the precomputed arrays depend on."""
     region = _region(proc)
-    return [] if region is None else [buf for buf in accessed_buffers(region)[0] if is_weight(buf) and buf.node]
+    return [] if region is None else [buf for buf in accessed_arrays(region)[0] if is_weight(buf) and buf.node]
 
 
 def without_precomputed_arrays(proc: Proc, alignment_bytes: int) -> Proc:
@@ -102,7 +102,7 @@ def without_precomputed_arrays(proc: Proc, alignment_bytes: int) -> Proc:
 def _with_region(proc: Proc) -> Proc:
     """Returns an equivalent program that computes arrays which depend on weights only on request."""
     proc = _hoist_from_regions(proc)
-    access = [accessed_buffers(stmt) for stmt in proc.body]
+    access = [accessed_arrays(stmt) for stmt in proc.body]
     positions = weight_nests(proc, access)
     rest = [position for position in range(len(access)) if position not in positions]
     used = {buf for position in rest for buf in access[position][0]}
@@ -131,13 +131,13 @@ def _hoist_from_regions(proc: Proc) -> Proc:
     write their results."""
     if all(region_body(stmt) is None for stmt in proc.body):
         return proc
-    writers = Counter(buf for stmt in _nests(proc.body) for buf in accessed_buffers(stmt)[1])
+    writers = Counter(buf for stmt in _nests(proc.body) for buf in accessed_arrays(stmt)[1])
     constant = weight_arrays(proc) | {buf for buf in proc.bufs if is_weight(buf)}
     seen: set[Buf] = set()  # read by nests before
 
     def moved_from(body: Body) -> set[int]:
         """Returns the positions of the nests of a body, without those of its conditional code and loops."""
-        access = [accessed_buffers(stmt) for stmt in body]
+        access = [accessed_arrays(stmt) for stmt in body]
         moved = {
             n for n, stmt in enumerate(body)
             if isinstance(stmt, For) and region_body(stmt) is None and not free_symbols(stmt)
@@ -166,7 +166,7 @@ def _hoist_from_regions(proc: Proc) -> Proc:
                 moved.append(stmt)
             elif inner is None:
                 kept.append(stmt)
-                seen.update(accessed_buffers(stmt)[0])
+                seen.update(accessed_arrays(stmt)[0])
             else:
                 assert isinstance(stmt, For | BindIndex)
                 if isinstance(stmt, BindIndex):
@@ -179,7 +179,7 @@ def _hoist_from_regions(proc: Proc) -> Proc:
     out: list[Stmt] = []
     for stmt in proc.body:
         if region_body(stmt) is None:
-            seen.update(accessed_buffers(stmt)[0])
+            seen.update(accessed_arrays(stmt)[0])
             out.append(stmt)
         else:
             moved, kept = split((stmt,))

@@ -123,11 +123,11 @@ class TiledProduct:
         """Returns the loops over the blocks of the outer axis, and within them those of the inner one."""
         names = self.product.row.name, self.product.column.name
         outer_name, inner_name = names if is_row_outside else names[::-1]
-        outer_loop, outer_number = self.numbered(outer, outer_name)
+        outer_loop = self.loop(outer_name, outer.count)  # even of one iteration, so that this is one nest
         body: list[Stmt] = []
         for blocks in inner:
             inner_loop, inner_number = self.numbered(blocks, inner_name)
-            axes = Block(outer_number, outer.size), Block(inner_number, blocks.size)
+            axes = Block(outer.first + outer_loop.sym, outer.size), Block(inner_number, blocks.size)
             body += _in_loop(inner_loop, self.block(*(axes if is_row_outside else axes[::-1])))
         return _in_loop(outer_loop, body)
 

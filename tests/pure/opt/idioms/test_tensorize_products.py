@@ -1,0 +1,185 @@
+"""Products of bfloat16 matrices in tiles: which are, and that optimized programs compute the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import ocannl as oc
+from ocannl.ir.affine import Affine
+from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.cpu import CacheLevel, Cpu
+from ocannl.ir.interpret import interpret
+from ocannl.ir.loops import For, MemorySpace, Proc
+from ocannl.ir.printer import print_proc
+from ocannl.ir.tile_products import TileProduct, tile_product
+from ocannl.ir.verify import verify
+from ocannl.ir.walk import walk
+from ocannl.lower.lower import lower
+from ocannl.opt import machine_model as machine
+from ocannl.opt.analysis.substitution import substitute_statements
+from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
+from ocannl.opt.idioms.matrix_tiles.tensorize_products import tensorize_products
+from ocannl.opt.pipeline import optimize
+
+TARGET = Capabilities(vector_bytes=64, vector_registers=32, bfloat16_dots=True, bfloat16_tiles=True)
+
+
+def operand(label: str, *shape: int) -> oc.Tensor:
+    return oc.placeholder(label, output=shape, dtype="bfloat16")
+
+
+def product(spec: str, *operands: oc.Tensor, dtype: str = "float32") -> oc.Tensor:
+    return oc.einsum(spec, *operands).with_dtype(dtype)
+
+
+def optimized(code: oc.Code, target: Capabilities = TARGET) -> tuple[Proc, Proc]:
+    """Returns the lowered program and the optimized one."""
+    program = oc.Context("numpy").compile(code)._program
+    proc = lower(program.comp, "step")
+    after = optimize(proc, program.keep_reasons, target)
+    verify(after, "placed")
+    return proc, after
+
+
+def tiles(proc: Proc) -> list[TileProduct]:
+    return [found for stmt in proc.body for node in walk(stmt) if (found := tile_product(node)) is not None]
+
+
+def check(code: oc.Code, target: Capabilities = TARGET) -> list[TileProduct]:
+    """Compares the lowered and the optimized program; returns the products of tiles."""
+    before, after = optimized(code, target)
+    equal(before, after)
+    return tiles(after)
+
+
+def equal(before: Proc, after: Proc) -> None:
+    """Compares two programs on small integers, whose sums are exact."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        buf.node: rng.integers(-4, 5, buf.shape).astype(buf.precision.numpy)
+        for buf in before.bufs if buf.node is not None
+    }  # fmt: skip
+    expected, computed = (interpret(proc, arrays) for proc in (before, after))
+    for buf in after.bufs:
+        if buf.space is MemorySpace.GLOBAL and buf.node is not None:
+            np.testing.assert_array_equal(computed[buf.node], expected[buf.node])
+
+
+FORMS = ["m,k; k,n => m,n", "m,k; n,k => m,n", "k,m; k,n => m,n", "k,m; n,k => m,n"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sizes", [(32, 32, 64), (35, 31, 66)], ids=str)
+def test_products_of_matrices(form: str, sizes: tuple[int, ...]) -> None:
+    extents = dict(zip("mnk", sizes, strict=True))
+    axes = [part.strip().split(",") for part in form.partition("=>")[0].split(";")]
+    x, y = (operand(label, *(extents[name] for name in names)) for label, names in zip("xy", axes, strict=True))
+    with mock.patch.object(machine, "MIN_TERMS_PER_TILE_CYCLE", 0):
+        assert check(product(form, x, y).forward)
+
+
+def test_rows_are_read_in_place() -> None:
+    (found,) = tiles(optimized(product(FORMS[0], operand("x", 32, 64), operand("w", 64, 256)).forward)[1])
+    assert found.left.buf.name == "x" and found.right.buf.name == "w_2"
+
+
+def test_terms_that_do_not_fill_tiles_are_padded() -> None:
+    (found,) = tiles(optimized(product(FORMS[0], operand("x", 32, 200), operand("w", 200, 256)).forward)[1])
+    assert found.left.buf.shape == (32, 224) and found.pair.extent == 112
+
+
+def test_the_smaller_operand_is_packed() -> None:
+    """Both operands have contiguous terms, and either could be packed."""
+    (found,) = tiles(optimized(product(FORMS[1], operand("x", 32, 512), operand("w", 512, 512)).forward)[1])
+    assert found.left.buf.name == "w" and found.right.buf.size == 32 * 512
+
+
+def test_weights_are_packed_once() -> None:
+    weight = oc.param("w", output=[512, 64], dtype="bfloat16")
+    code = product("m,k; n,k => m,n", operand("x", 32, 64), weight).forward
+    _, after = optimized(code, Capabilities(vector_bytes=64, bfloat16_tiles=True, wants_precomputed_weights=True))
+    (found,) = tiles(after)
+    assert found.right.buf.name.startswith("w") and found.right.buf.access.value == "precomputed"
+
+
+def test_batches_and_epilogues() -> None:
+    x, y, bias = operand("x", 2, 33, 32), operand("y", 2, 32, 40), oc.placeholder("b", output=[40])
+    total = product("s,m,k; s,k,n => s,m,n", x, y)
+    with mock.patch.object(machine, "MIN_TERMS_PER_TILE_CYCLE", 0):
+        assert check(oc.relu(oc.einsum("s,m,n; n => s,m,n", total, bias, combine="add")).forward)
+
+
+def test_results_in_bfloat16() -> None:
+    assert check(product(FORMS[0], operand("x", 32, 64), operand("y", 64, 64), dtype="bfloat16").forward)
+
+
+def test_convolutions() -> None:
+    image, kernel = operand("x", 18, 3, 32), operand("w", 3, 3, 32, 16)
+    with mock.patch.object(machine, "MIN_TERMS_PER_TILE_CYCLE", 0):
+        found = check(product("y<+i,x<+j,c; i,j,c,o => y,x,o", image, kernel).forward)
+    assert {len(part.loops) for part in found} == {3}
+
+
+def test_sums_of_many_terms_are_added_in_parts() -> None:
+    x, y = operand("x", 16, 160), operand("y", 160, 16)
+    with mock.patch.multiple(machine, MIN_TERMS_PER_TILE_CYCLE=0, MAX_TILE_TERMS=64):
+        found = check(product(FORMS[0], x, y).forward)
+    assert [part.pair.extent for part in found] == [32]
+
+
+def test_parts_of_convolutions() -> None:
+    image, kernel = operand("x", 18, 3, 32), operand("w", 3, 3, 32, 16)
+    with mock.patch.multiple(machine, MIN_TERMS_PER_TILE_CYCLE=0, MAX_TILE_TERMS=100):
+        found = check(product("y<+i,x<+j,c; i,j,c,o => y,x,o", image, kernel).forward)
+    assert {len(part.loops) for part in found} == {2}
+
+
+def test_sums_of_too_many_parts_are_left() -> None:
+    x, y = operand("x", 32, 32 * 41), operand("y", 32 * 41, 32)
+    with mock.patch.multiple(machine, MIN_TERMS_PER_TILE_CYCLE=0, MAX_TILE_TERMS=32):
+        assert not tiles(optimized(product(FORMS[0], x, y).forward)[1])
+
+
+def test_strips_fit_the_cache() -> None:
+    target = Capabilities(vector_bytes=64, bfloat16_tiles=True, cpu=Cpu(l2=CacheLevel(1 << 14, 8, 16, 48)))
+    with mock.patch.object(machine, "MIN_TERMS_PER_TILE_CYCLE", 0):
+        code = product(FORMS[0], operand("x", 170, 32), operand("y", 32, 165)).forward
+        assert check(code, target)
+    assert "strip" in print_proc(optimized(code, target)[1])
+
+
+def test_products_in_loops_are_packed_in_local_memory() -> None:
+    x, y = operand("x", 3, 35, 47), operand("y", 3, 47, 50)
+    first, second = (product(f"s,m,k; s,k,n => s,{result}", x, y) for result in ("m,n", "n,m"))
+    program = oc.Context("numpy").compile(oc.seq(first.forward, second.forward))._program
+    proc = fuse_epilogues(lower(program.comp, "step"))
+    outer, inner = proc.body
+    assert isinstance(outer, For) and isinstance(inner, For)
+    rest = substitute_statements(inner.body, {inner.sym: Affine.of(outer.sym)})
+    before = replace(proc, body=(replace(outer, body=(*outer.body, *rest)),))
+    with mock.patch.object(machine, "MIN_TERMS_PER_TILE_CYCLE", 0):
+        after = tensorize_products(before, TARGET)
+    verify(after, "optimized")
+    assert len(tiles(after)) == 8 and all(found.right.buf.space is MemorySpace.LOCAL for found in tiles(after))
+    equal(before, after)
+
+
+@pytest.mark.parametrize("sizes", [(15, 64, 64), (64, 64, 15), (64, 15, 64), (17, 64, 33)], ids=str)
+def test_small_products_are_left(sizes: tuple[int, int, int]) -> None:
+    """Tiles would be half empty, or packing takes as long as the product."""
+    m, k, n = sizes
+    assert not tiles(optimized(product(FORMS[0], operand("x", m, k), operand("y", k, n)).forward)[1])
+
+
+def test_other_precisions_are_left() -> None:
+    x, y = (oc.placeholder(label, output=[64, 64], dtype="float16") for label in "xy")
+    assert not tiles(optimized(product(FORMS[0], x, y).forward)[1])
+
+
+def test_targets_without_tiles() -> None:
+    target = Capabilities(vector_bytes=64, bfloat16_dots=True)
+    assert not tiles(optimized(product(FORMS[0], operand("x", 64, 64), operand("y", 64, 64)).forward, target)[1])
