@@ -32,6 +32,7 @@ VECTOR_REGISTERS = {"zen_5": (64, 32), "granite_rapids": (64, 32), "avx2_laptop"
 TARGETS = {
     name: Capabilities(
         vector_bytes=width, vector_registers=registers,
+        bfloat16_dots=width == 64, bfloat16_tiles=name == "granite_rapids",
         cpu=cpu_from_tree(json.loads((FOLDER / f"{name}.json").read_text(encoding="ascii"))),
     )
     for name, (width, registers) in VECTOR_REGISTERS.items()
@@ -44,6 +45,11 @@ def array(label: str, *shape: int) -> oc.Tensor:
 
 def product(m: int, k: int, n: int) -> oc.Code:
     return oc.einsum("m, k |; k, n | => m, n |", array("a", m, k), array("b", k, n)).forward
+
+
+def narrow_product(m: int, k: int, n: int) -> oc.Code:
+    x, w = (oc.placeholder(label, output=shape, dtype="bfloat16") for label, shape in (("x", (m, k)), ("w", (n, k))))
+    return oc.einsum("m, k; n, k => m, n", x, w).with_dtype("float32").forward
 
 
 def layer(rows: int, inputs: int, outputs: int) -> oc.Code:
@@ -80,6 +86,8 @@ WORKLOADS: dict[str, Callable[[], oc.Code]] = {
     "layer_512_1024_1024": lambda: layer(512, 1024, 1024),
     "layer_1_768_3072": lambda: layer(1, 768, 3072),
     "layer_1_4096_4096": lambda: layer(1, 4096, 4096),
+    "bfloat16_512_512_512": lambda: narrow_product(512, 512, 512),
+    "bfloat16_128_768_3072": lambda: narrow_product(128, 768, 3072),
     "convolution": convolution,
     "training_step": training_step,
     "softmax": lambda: oc.softmax(oc.placeholder("x", batch=[4096], output=[1024])).forward,

@@ -130,6 +130,7 @@ static int execute(const uint8_t *code, greg_t *general) {
 }
 
 static void on_illegal_instruction(int signal, siginfo_t *info, void *context) {
+    (void)info;
     greg_t *general = ((ucontext_t *)context)->uc_mcontext.gregs;
     int length = execute((const uint8_t *)general[REG_RIP], general);
     if (length == 0) { /* the instruction is executed again, and terminates the process */

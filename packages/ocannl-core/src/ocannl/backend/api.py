@@ -22,7 +22,7 @@ API_VERSION = 1
 """The version of this interface that the core implements. It rises with every change after which a plugin for the
 version before might not work."""
 
-API_MINOR = 8
+API_MINOR = 9
 """The number of additions to the interface since `API_VERSION` rose, which plugins may ignore."""
 
 OLDEST_API_VERSION = 1
