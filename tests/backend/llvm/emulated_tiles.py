@@ -98,7 +98,7 @@ def main(path: str) -> None:
         equal = bool(np.array_equal(first, run(2)))
         print(json.dumps({"name": name, "instructions": count, "is_equal": equal, "error": error(first)}), flush=True)
 
-    with mock.patch.object(jit, "host", return_value=target), mock.patch.object(machine, "MIN_TERMS_PER_TILE_CYCLE", 0):
+    with mock.patch.object(jit, "host", return_value=target), mock.patch.object(machine, "PAIR_TERMS_PER_CYCLE", 0):
         for name, build in EXACT.items():
             tensor = build()
             exact = values(tensor, "numpy")

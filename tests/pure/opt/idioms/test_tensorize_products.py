@@ -78,7 +78,7 @@ def test_products_of_matrices(form: str, sizes: tuple[int, ...]) -> None:
     extents = dict(zip("mnk", sizes, strict=True))
     axes = [part.strip().split(",") for part in form.partition("=>")[0].split(";")]
     x, y = (operand(label, *(extents[name] for name in names)) for label, names in zip("xy", axes, strict=True))
-    with mock.patch.object(machine, "MIN_TERMS_PER_TILE_CYCLE", 0):
+    with mock.patch.object(machine, "PAIR_TERMS_PER_CYCLE", 0):
         assert check(product(form, x, y).forward)
 
 
@@ -109,7 +109,7 @@ def test_weights_are_packed_once() -> None:
 def test_batches_and_epilogues() -> None:
     x, y, bias = operand("x", 2, 33, 32), operand("y", 2, 32, 40), oc.placeholder("b", output=[40])
     total = product("s,m,k; s,k,n => s,m,n", x, y)
-    with mock.patch.object(machine, "MIN_TERMS_PER_TILE_CYCLE", 0):
+    with mock.patch.object(machine, "PAIR_TERMS_PER_CYCLE", 0):
         assert check(oc.relu(oc.einsum("s,m,n; n => s,m,n", total, bias, combine="add")).forward)
 
 
@@ -119,37 +119,37 @@ def test_results_in_bfloat16() -> None:
 
 def test_convolutions() -> None:
     image, kernel = operand("x", 18, 3, 32), operand("w", 3, 3, 32, 16)
-    with mock.patch.object(machine, "MIN_TERMS_PER_TILE_CYCLE", 0):
+    with mock.patch.object(machine, "PAIR_TERMS_PER_CYCLE", 0):
         found = check(product("y<+i,x<+j,c; i,j,c,o => y,x,o", image, kernel).forward)
     assert {len(part.loops) for part in found} == {3}
 
 
 def test_sums_of_many_terms_are_added_in_parts() -> None:
     x, y = operand("x", 16, 160), operand("y", 160, 16)
-    with mock.patch.multiple(machine, MIN_TERMS_PER_TILE_CYCLE=0, MAX_TILE_TERMS=64):
+    with mock.patch.multiple(machine, PAIR_TERMS_PER_CYCLE=0, MAX_TILE_TERMS=64):
         found = check(product(FORMS[0], x, y).forward)
     assert [part.pair.extent for part in found] == [32]
 
 
 def test_parts_of_convolutions() -> None:
     image, kernel = operand("x", 18, 3, 32), operand("w", 3, 3, 32, 16)
-    with mock.patch.multiple(machine, MIN_TERMS_PER_TILE_CYCLE=0, MAX_TILE_TERMS=100):
+    with mock.patch.multiple(machine, PAIR_TERMS_PER_CYCLE=0, MAX_TILE_TERMS=100):
         found = check(product("y<+i,x<+j,c; i,j,c,o => y,x,o", image, kernel).forward)
     assert {len(part.loops) for part in found} == {2}
 
 
 def test_sums_of_too_many_parts_are_left() -> None:
     x, y = operand("x", 32, 32 * 41), operand("y", 32 * 41, 32)
-    with mock.patch.multiple(machine, MIN_TERMS_PER_TILE_CYCLE=0, MAX_TILE_TERMS=32):
+    with mock.patch.multiple(machine, PAIR_TERMS_PER_CYCLE=0, MAX_TILE_TERMS=32):
         assert not tiles(optimized(product(FORMS[0], x, y).forward)[1])
 
 
 def test_strips_fit_the_cache() -> None:
     target = Capabilities(vector_bytes=64, bfloat16_tiles=True, cpu=Cpu(l2=CacheLevel(1 << 14, 8, 16, 48)))
-    with mock.patch.object(machine, "MIN_TERMS_PER_TILE_CYCLE", 0):
+    with mock.patch.multiple(machine, PAIR_TERMS_PER_CYCLE=0, MIN_OUTER_TRIPS=2):
         code = product(FORMS[0], operand("x", 170, 32), operand("y", 32, 165)).forward
         assert check(code, target)
-    assert "strip" in print_proc(optimized(code, target)[1])
+        assert "strip" in print_proc(optimized(code, target)[1])
 
 
 def test_products_in_loops_are_packed_in_local_memory() -> None:
@@ -161,7 +161,7 @@ def test_products_in_loops_are_packed_in_local_memory() -> None:
     assert isinstance(outer, For) and isinstance(inner, For)
     rest = substitute_statements(inner.body, {inner.sym: Affine.of(outer.sym)})
     before = replace(proc, body=(replace(outer, body=(*outer.body, *rest)),))
-    with mock.patch.object(machine, "MIN_TERMS_PER_TILE_CYCLE", 0):
+    with mock.patch.object(machine, "PAIR_TERMS_PER_CYCLE", 0):
         after = tensorize_products(before, TARGET)
     verify(after, "optimized")
     assert len(tiles(after)) == 8 and all(found.right.buf.space is MemorySpace.LOCAL for found in tiles(after))

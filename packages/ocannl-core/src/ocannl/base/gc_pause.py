@@ -1,4 +1,5 @@
-"""Pauses the cyclic garbage collector during compilation, which allocates much and creates no garbage cycles."""
+"""Pauses the cyclic garbage collector while code is recorded or compiled, which allocates much and creates no garbage
+cycles."""
 
 from __future__ import annotations
 

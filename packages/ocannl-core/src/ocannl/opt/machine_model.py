@@ -172,11 +172,16 @@ TERMS_PER_BUCKET = 8  # on average; with more, a bucket of rare rows may seem to
 MAX_TILE_TERMS = 1 << 10  # that tiles add up before their sums are stored: 16 + 1 + 32 additions take part in one
 MAX_TILE_PARTS = 40  # such sums that are added up
 MIN_TILE_TERMS = 16  # of a reduction, which is padded to 32
+MIN_TILE_ROWS = 8  # of a product, in tiles of 16
+MAX_TILE_PADDING = 2.0  # padded terms and columns per term and column
+MAX_TILE_OPERAND_GROWTH = 2.0  # cells of a packed operand per cell of its array, as for the patches of a convolution
+MAX_LOCAL_OPERAND_BYTES = MAX_LOCAL_BYTES // 8  # of operands that are packed inside of loops
+MAX_GROUPED_BLOCKS = 4  # of rows that read a strip of columns before the next strip
 TILE_COPY_CYCLES = 0.3  # to copy a cell of an operand, or to store one of the results
 TILE_TRANSPOSE_CYCLES = 0.6  # the same, if rows become columns
-MIN_TERMS_PER_TILE_CYCLE = 64  # of a product per cycle of copies; dot products of pairs do at most 64
-MAX_TILE_PADDING = 2.0  # cells of tiles per cell of the product
-MAX_TILE_OPERAND_GROWTH = 2.0  # cells of a packed operand per cell of its array, as for the patches of a convolution
+TILE_BLOCK_CYCLES = 250  # to configure tiles and store the sums of a block
+TILE_TERMS_PER_CYCLE = 512  # half of the peak of a core
+PAIR_TERMS_PER_CYCLE = 32  # of dot products of pairs, on processors with tiles
 
 # --- split and fused reductions --------------------------------------------------------------------------------------
 

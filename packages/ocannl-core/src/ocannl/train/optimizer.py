@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ocannl.base.errors import ArgumentError, CodeError
+from ocannl.base.gc_pause import gc_paused
 from ocannl.base.keyword_answers import keyword_answer
 from ocannl.ir.precision import Precision, float32, float64, promote
 from ocannl.lang.core.leaf_constructors import node, state_like
@@ -95,6 +96,7 @@ Shared = Callable[..., Mapping[str, Tensor | float]]
 """Records what the parameters of a group share, from `Scalars` and the options."""
 
 
+@gc_paused
 def optimizer_code(
     title: str, rule: UpdateRule, loss: Tensor, learning_rate: Rate, params: Trained, groups: Iterable[Group],
     options: Mapping[str, Any], shared: Shared | None = None,

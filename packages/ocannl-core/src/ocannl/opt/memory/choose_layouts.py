@@ -98,12 +98,13 @@ class _LayoutSearch:
         views = Counter(alias_class(buf) for buf in proc.bufs)
         unaliased = {buf for buf in proc.bufs if views[alias_class(buf)] == 1 and sum(n > 1 for n in buf.shape) > 1}
         groups = [group_of(stmt, self.names) for stmt in proc.body]
+        self._weights = weight_arrays(proc) if precompute else set()
         executed = groups
         if capabilities.bfloat16_dots or capabilities.int16_dots:
             executed = [group and (group_of_pairs(group, capabilities, self.names) or group) for group in groups]
         if capabilities.bfloat16_tiles:  # tiles read operands that are packed from any layout
             executed = [
-                None if group is None or matrix_product(group) else scheduled
+                None if group is None or matrix_product(group, self._weights) else scheduled
                 for group, scheduled in zip(groups, executed, strict=True)
             ]
         problems = [None if group is None else tiling_problem(group, capabilities) for group in executed]
@@ -134,7 +135,6 @@ class _LayoutSearch:
             self.items.append(item)
             for buf in movable:
                 self.accessors[buf].append(item)
-        self._weights = weight_arrays(proc) if precompute else set()
         self._copy_costs: dict[tuple[Buf, Strides, Strides], float] = {}
         self._costs: dict[tuple[int, tuple[Strides, ...]], tuple[float, Layouts]] = {}
 

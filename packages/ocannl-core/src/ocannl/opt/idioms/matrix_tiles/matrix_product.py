@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import prod
 
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, For, Ref, is_full
 from ocannl.ir.precision import bfloat16, float32
-from ocannl.ir.tile_products import MAX_COLUMNS, TILE_COLUMNS, TILE_PAIRS, TILE_ROWS
+from ocannl.ir.tile_products import MAX_COLUMNS, MAX_ROWS, TILE_COLUMNS, TILE_PAIRS, TILE_ROWS
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction
 from ocannl.opt.idioms.form_pair_dots import factors_of_terms
@@ -30,6 +30,11 @@ class MatrixProduct:
     @property
     def reduction(self) -> Reduction:
         return self.group.reductions[0]
+
+    @property
+    def syms(self) -> tuple[Sym, ...]:
+        """The symbols of all loops."""
+        return self.group.syms + self.reduction.syms
 
     @property
     def axes(self) -> tuple[Sym, Sym]:
@@ -54,7 +59,13 @@ class MatrixProduct:
     @property
     def panel_columns(self) -> int:
         """Columns per panel of the right operand."""
-        return TILE_COLUMNS if self.column.extent <= TILE_COLUMNS else MAX_COLUMNS
+        return tile_columns(self.column.extent)
+
+    @property
+    def padded_columns(self) -> int:
+        """The number of columns that tiles compute."""
+        full, rest = divmod(self.column.extent, self.panel_columns)
+        return full * self.panel_columns + (tile_columns(rest) if rest else 0)
 
     @property
     def term_parts(self) -> int:
@@ -68,6 +79,7 @@ class MatrixProduct:
 
     @property
     def padded_terms(self) -> int:
+        """The number of terms in packed operands."""
         return 2 * self.part_pairs * self.term_parts
 
     @property
@@ -75,9 +87,17 @@ class MatrixProduct:
         """Whether the left operand is packed; otherwise rows of tiles are read in place."""
         return self.left.stride(self.term) != 1 or self.padded_terms != self.term.extent
 
+    @property
+    def packed_operands(self) -> tuple[Ref, ...]:
+        return (self.left, self.right) if self.packs_left else (self.right,)
+
+    def packed_bytes(self, ref: Ref) -> int:
+        """The size of an operand that is packed."""
+        return int(self.cells(ref) * _padding(self, ref)) * bfloat16.nbytes
+
     def cells(self, ref: Ref) -> int:
         """The number of iterations that read different cells of an operand."""
-        return prod(sym.extent for sym in (*self.group.syms, *self.reduction.syms) if sym in ref.syms)
+        return prod(sym.extent for sym in self.syms if sym in ref.syms)
 
     def inner_reduction_loops(self) -> tuple[For, ...]:
         """The reduction loops whose terms tiles add up, besides that over terms."""
@@ -91,9 +111,17 @@ class MatrixProduct:
         return inner
 
 
-def matrix_product(group: FusionGroup, weights: Collection[Buf] = ()) -> MatrixProduct | None:
-    """Returns the product of bfloat16 matrices that a group computes; None if it is none, or too small for tiles.
-    Packing `weights` costs nothing."""
+def tile_columns(columns: int) -> int:
+    """The columns of one or two tiles."""
+    return TILE_COLUMNS if columns <= TILE_COLUMNS else MAX_COLUMNS
+
+
+def matrix_product(
+    group: FusionGroup, weights: Collection[Buf] = (), may_pack: Callable[[MatrixProduct], bool] = lambda product: True
+) -> MatrixProduct | None:
+    """Returns the product of bfloat16 matrices that a group computes, with the roles of operands that cost least; None
+    if it is none, if dot products of pairs take less time than tiles, or if its operands may not be packed. Packing
+    `weights` costs nothing."""
     if len(group.reductions) != 1 or not group.cond.is_true:
         return None
     (reduction,) = group.reductions
@@ -103,25 +131,27 @@ def matrix_product(group: FusionGroup, weights: Collection[Buf] = ()) -> MatrixP
     x, y = (factor.ref for factor in factors)
     if reduction.acc.precision is not float32 or (x.buf.precision, y.buf.precision) != (bfloat16, bfloat16):
         return None
-    products = [product for left, right in ((x, y), (y, x)) for product in _with_roles(group, left, right)]
-    costs = {product: _overhead_cycles(product, weights) for product in products if _fits_tiles(product)}
+    assigned = [_with_roles(group, left, right) for left, right in ((x, y), (y, x))]
+    products = [product for product in assigned if product is not None and _fits_tiles(product) and may_pack(product)]
+    costs = {product: _tile_cycles(product, weights) for product in products}
     best = min(costs, key=costs.__getitem__, default=None)
     terms = prod(old.sym.extent for old in (*group.loops, *reduction.loops))
-    return best if best is not None and costs[best] * machine.MIN_TERMS_PER_TILE_CYCLE <= terms else None
+    return best if best is not None and costs[best] * machine.PAIR_TERMS_PER_CYCLE <= terms else None
 
 
-def _with_roles(group: FusionGroup, left: Ref, right: Ref) -> Iterator[MatrixProduct]:
+def _with_roles(group: FusionGroup, left: Ref, right: Ref) -> MatrixProduct | None:
     (reduction,) = group.reductions
     rows, columns = (
         [sym for sym in group.syms if sym in mine.syms and sym not in rest.syms]
         for mine, rest in ((left, right), (right, left))
     )
     terms = [sym for sym in reduction.syms if sym in left.syms and sym in right.syms]
-    if rows and columns and terms:
-        row = max(rows, key=lambda sym: sym.extent)
-        column = max(columns, key=lambda sym: (_is_contiguous(group, sym), sym.extent))
-        term = max(terms, key=lambda sym: (left.stride(sym) == 1, sym.extent))
-        yield MatrixProduct(group, left, right, row, column, term)
+    if not (rows and columns and terms):
+        return None
+    row = max(rows, key=lambda sym: sym.extent)
+    column = max(columns, key=lambda sym: (_is_contiguous(group, sym), sym.extent))
+    term = max(terms, key=lambda sym: (left.stride(sym) == 1, sym.extent))
+    return MatrixProduct(group, left, right, row, column, term)
 
 
 def _is_contiguous(group: FusionGroup, sym: Sym) -> bool:
@@ -131,26 +161,38 @@ def _is_contiguous(group: FusionGroup, sym: Sym) -> bool:
 def _fits_tiles(product: MatrixProduct) -> bool:
     """Whether tiles are mostly full, sums have few parts, and packed operands are not much larger than their arrays."""
     row, column, term = product.row, product.column, product.term
-    if row.extent < TILE_ROWS or column.extent < TILE_COLUMNS or term.extent < machine.MIN_TILE_TERMS:
+    if row.extent < machine.MIN_TILE_ROWS or column.extent < TILE_COLUMNS or term.extent < machine.MIN_TILE_TERMS:
         return False
-    panels = -(-column.extent // product.panel_columns)
-    padding = panels * product.panel_columns / column.extent * product.padded_terms / term.extent
     parts = product.term_parts * prod(old.sym.extent for old in product.reduction_loops)
     parts //= prod(old.sym.extent for old in product.inner_reduction_loops())
-    packed = (product.right, product.left) if product.packs_left else (product.right,)
     return (
-        padding <= machine.MAX_TILE_PADDING and parts <= machine.MAX_TILE_PARTS
-        and all(product.cells(ref) <= machine.MAX_TILE_OPERAND_GROWTH * ref.buf.size for ref in packed)
+        _padding(product, product.right) <= machine.MAX_TILE_PADDING and parts <= machine.MAX_TILE_PARTS
+        and all(
+            product.cells(ref) <= machine.MAX_TILE_OPERAND_GROWTH * ref.buf.size for ref in product.packed_operands
+        )
     )  # fmt: skip
 
 
-def _overhead_cycles(product: MatrixProduct, weights: Collection[Buf]) -> float:
-    """Estimates the cycles of packing operands and of transposing results."""
+def _padding(product: MatrixProduct, ref: Ref) -> float:
+    """Returns the cells of a packed operand per cell that is not padding."""
+    padding = product.padded_terms / product.term.extent
+    return padding * product.padded_columns / product.column.extent if ref is product.right else padding
+
+
+def _tile_cycles(product: MatrixProduct, weights: Collection[Buf]) -> float:
+    """Estimates the cycles of packing operands, of tiles, and of storing results, in transposed blocks if rows are
+    contiguous."""
     copy, transpose = machine.TILE_COPY_CYCLES, machine.TILE_TRANSPOSE_CYCLES
-    right, left = product.right, product.left
-    cycles = product.cells(right) * (copy if right.stride(product.column) == 1 else transpose)
-    cycles *= right.buf not in weights
-    if product.packs_left and left.buf not in weights:
-        cycles += product.cells(left) * (copy if left.stride(product.term) == 1 else transpose)
-    results = prod(sym.extent for sym in product.group.syms)
-    return cycles + results * (copy if _is_contiguous(product.group, product.column) else transpose)
+    contiguous = {product.right: product.column, product.left: product.term}
+    packing = sum(
+        product.packed_bytes(ref) / bfloat16.nbytes * (copy if ref.stride(contiguous[ref]) == 1 else transpose)
+        for ref in product.packed_operands if ref.buf not in weights
+    )  # fmt: skip
+    outer = prod(old.sym.extent for old in product.outer_loops)
+    results = outer * product.row.extent * product.column.extent
+    row_tiles, row_blocks = (-(-product.row.extent // size) for size in (TILE_ROWS, MAX_ROWS))
+    blocks = outer * row_blocks * -(-product.column.extent // product.panel_columns)
+    terms = outer * row_tiles * TILE_ROWS * product.padded_columns * product.padded_terms
+    terms *= prod(old.sym.extent for old in product.reduction_loops)
+    storing = results * (copy if _is_contiguous(product.group, product.column) else transpose)
+    return packing + terms / machine.TILE_TERMS_PER_CYCLE + blocks * machine.TILE_BLOCK_CYCLES + storing

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from ocannl.ir.accesses import alias_class
+from ocannl.ir.affine import Sym
 from ocannl.ir.capabilities import Capabilities
-from ocannl.ir.loops import BindIndex, Body, Buf, Const, For, If, MemorySpace, Proc, Stmt
+from ocannl.ir.loops import BindIndex, Body, Buf, Const, For, If, Local, MemorySpace, Proc, Ref, Stmt
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt import machine_model as machine
-from ocannl.opt.analysis.fusion_group import group_of
-from ocannl.opt.analysis.nests import bound_names, same_objects
+from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
+from ocannl.opt.analysis.nests import accessed_buffers, bound_names, same_objects
 from ocannl.opt.analysis.weights import weight_arrays
 from ocannl.opt.idioms.matrix_tiles.matrix_product import MatrixProduct, matrix_product
 from ocannl.opt.idioms.matrix_tiles.tiled_product import TiledProduct
@@ -46,54 +48,97 @@ def tensorize_products(proc: Proc, capabilities: Capabilities) -> Proc:
     An operand is packed in local memory if the product is inside of a loop. Both operands may take both roles; the
     cheaper assignment counts. Products that are too small for tiles, or take less time than packing, stay as they are.
     """  # noqa: E501
-    weights = weight_arrays(proc) if capabilities.wants_precomputed_weights else ()
-    return _Tensorizer(Namer(bound_names(proc)), capabilities, weights).run(proc)
+    weights = weight_arrays(proc) if capabilities.wants_precomputed_weights else set[Buf]()
+    names = Namer(bound_names(proc))
+    body: list[Stmt] = []
+    bufs: list[Buf] = []
+    for stmt in proc.body:
+        group = group_of(stmt, names)
+        product = None if group is None else matrix_product(group, weights)
+        if product is None:
+            nest = _Nest.of(stmt, names, capabilities, weights)
+            changed = nest.stmt(stmt)
+            body += (*nest.copies, changed)
+            bufs += nest.bufs
+        else:
+            tiled = TiledProduct.of(product, names, capabilities, lambda ref: MemorySpace.ARENA)
+            for operand in tiled.packed_in(MemorySpace.ARENA):
+                body += operand.copies
+                bufs.append(operand.ref.buf)
+            body += tiled.blocks()
+    return proc if same_objects(body, proc.body) else replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs))
 
 
-@dataclass(frozen=True, slots=True)
-class _Tensorizer:
+@dataclass(slots=True)
+class _Nest:
+    """A statement with products inside of loops, and the copies of operands that do not depend on these, which are
+    executed before it. Other operands are packed in local memory, of `local_bytes` so far."""
+
     names: Namer
     capabilities: Capabilities
     weights: Collection[Buf]
+    written: Collection[object]  # alias classes of the arrays that the statement writes
+    copies: list[Stmt] = field(default_factory=list)
+    bufs: list[Buf] = field(default_factory=list)
+    local_bytes: int = 0
 
-    def run(self, proc: Proc) -> Proc:
-        body: list[Stmt] = []
-        bufs: list[Buf] = []
-        for stmt in proc.body:
-            product = self.product_of(stmt, self.weights)
-            if product is None:
-                body.append(self.nested(stmt))
-            else:
-                tiled = TiledProduct.of(product, self.names, self.capabilities, MemorySpace.ARENA)
-                body += (*tiled.fills(), *tiled.copies, *tiled.blocks())
-                bufs += tiled.bufs
-        return proc if same_objects(body, proc.body) else replace(proc, body=tuple(body), bufs=(*proc.bufs, *bufs))
+    @staticmethod
+    def of(stmt: Stmt, names: Namer, capabilities: Capabilities, weights: Collection[Buf]) -> _Nest:
+        return _Nest(names, capabilities, weights, {alias_class(buf) for buf in accessed_buffers(stmt)[1]})
 
-    def product_of(self, stmt: Stmt, weights: Collection[Buf] = ()) -> MatrixProduct | None:
-        group = group_of(stmt, self.names)
-        return None if group is None else matrix_product(group, weights)
-
-    def nested(self, stmt: Stmt) -> Stmt:
+    def stmt(self, stmt: Stmt) -> Stmt:
         match stmt:
             case For(body=body) | BindIndex(body=body):
-                new = self.nested_body(body)
+                new = self.body(body)
                 return stmt if same_objects(new, body) else replace(stmt, body=new)
             case If(cond, on_true, on_false):
-                first, second = self.nested_body(on_true), self.nested_body(on_false)
+                first, second = self.body(on_true), self.body(on_false)
                 is_same = same_objects((*first, *second), (*on_true, *on_false))
                 return stmt if is_same else If(cond, first, second)
             case _:
                 return stmt
 
-    def nested_body(self, body: Body) -> Body:
+    def body(self, body: Body) -> Body:
         out: list[Stmt] = []
         for stmt in body:
-            product = self.product_of(stmt)  # packed in each iteration
-            tiled = None
-            if product is not None and isinstance(product.reduction.init, Const):  # else it is a step of a longer sum
-                tiled = TiledProduct.of(product, self.names, self.capabilities, MemorySpace.LOCAL)
-            if tiled is None or sum(buf.nbytes for buf in tiled.bufs) > machine.MAX_LOCAL_SUMS_BYTES:
-                out.append(self.nested(stmt))
-            else:
-                out += (*tiled.locals, *tiled.copies, *tiled.blocks())
+            group = group_of(stmt, self.names)
+            product = None if group is None else self.product_of(group)
+            out += (self.stmt(stmt),) if product is None else self.tiled(product)
         return tuple(out)
+
+    def product_of(self, group: FusionGroup) -> MatrixProduct | None:
+        """Returns the product that a group computes, unless it is a step of a longer sum."""
+        is_whole_sum = all(isinstance(reduction.init, Const) for reduction in group.reductions)
+        syms = [*group.syms, *(sym for reduction in group.reductions for sym in reduction.syms)]
+        free = [ref.buf for ref in group.reads if ref.buf in self.weights and self.is_invariant(ref, syms)]
+        return matrix_product(group, free, self.may_pack) if is_whole_sum else None
+
+    def is_invariant(self, ref: Ref, syms: Collection[Sym]) -> bool:
+        """Whether an operand depends on no loop but the given ones, and the statement does not write it."""
+        is_array = ref.buf.space in (MemorySpace.GLOBAL, MemorySpace.ARENA)
+        return is_array and alias_class(ref.buf) not in self.written and all(sym in syms for sym in ref.syms)
+
+    def may_pack(self, product: MatrixProduct) -> bool:
+        """Whether local memory has room for the operands that are packed in each iteration."""
+        return self.local_bytes + self.bytes_in_loops(product) <= machine.MAX_LOCAL_OPERAND_BYTES
+
+    def bytes_in_loops(self, product: MatrixProduct) -> int:
+        return sum(
+            product.packed_bytes(ref) for ref in product.packed_operands
+            if not self.is_invariant(ref, product.syms)
+        )  # fmt: skip
+
+    def tiled(self, product: MatrixProduct) -> Body:
+        """Returns the declarations and copies of operands in local memory, and the blocks."""
+
+        def space_of(ref: Ref) -> MemorySpace:
+            return MemorySpace.ARENA if self.is_invariant(ref, product.syms) else MemorySpace.LOCAL
+
+        self.local_bytes += self.bytes_in_loops(product)
+        tiled = TiledProduct.of(product, self.names, self.capabilities, space_of)
+        for operand in tiled.packed_in(MemorySpace.ARENA):
+            self.copies += operand.copies
+            self.bufs.append(operand.ref.buf)
+        packed = tiled.packed_in(MemorySpace.LOCAL)
+        declarations = [Local(operand.ref.buf) for operand in packed]
+        return (*declarations, *(copy for operand in packed for copy in operand.copies), *tiled.blocks())

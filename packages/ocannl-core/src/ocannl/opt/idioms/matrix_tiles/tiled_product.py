@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -34,8 +34,8 @@ from ocannl.ir.tile_products import MAX_ROWS, TileProduct
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, local_buffer
 from ocannl.opt.analysis.nests import as_statement, wrap_in_loops
-from ocannl.opt.analysis.substitution import map_expr
-from ocannl.opt.idioms.matrix_tiles.matrix_product import MatrixProduct
+from ocannl.opt.analysis.substitution import map_expr, substitute_statements
+from ocannl.opt.idioms.matrix_tiles.matrix_product import MatrixProduct, tile_columns
 from ocannl.opt.idioms.matrix_tiles.packed_operands import (
     Blocks,
     PackedOperand,
@@ -60,76 +60,87 @@ class TiledProduct:
     pair: Sym
 
     @staticmethod
-    def of(product: MatrixProduct, names: Namer, capabilities: Capabilities, space: MemorySpace) -> TiledProduct:
-        """Packs the operands in memory of this space."""
-        left = pack_left(product, names, space) if product.packs_left else PackedOperand(product.left)
-        right, panel, pair = pack_right(product, names, space)
+    def of(
+        product: MatrixProduct, names: Namer, capabilities: Capabilities, space_of: Callable[[Ref], MemorySpace]
+    ) -> TiledProduct:
+        """Packs operands in memory of the space that `space_of` returns."""
+        left = PackedOperand(product.left)
+        if product.packs_left:
+            left = pack_left(product, names, space_of(product.left))
+        right, panel, pair = pack_right(product, names, space_of(product.right))
         strip_bytes = capabilities.cpu.l2.size_bytes // machine.OPERAND_CACHE_DIVISOR
         return TiledProduct(product, names, strip_bytes, left, right, panel, pair)
 
-    @property
-    def packed_operands(self) -> list[PackedOperand]:
-        return [operand for operand in (self.left, self.right) if operand.copies]
-
-    @property
-    def bufs(self) -> list[Buf]:
-        return [operand.ref.buf for operand in self.packed_operands]
-
-    @property
-    def locals(self) -> list[Stmt]:
-        """The declarations of packed operands in local memory."""
-        return [Local(operand.ref.buf, 0 if operand.is_padded else None) for operand in self.packed_operands]
-
-    @property
-    def copies(self) -> list[Stmt]:
-        """The nests that pack operands."""
-        return [copy for operand in self.packed_operands for copy in operand.copies]
-
-    def fills(self) -> list[Stmt]:
-        """Returns nests that fill padded operands with zeros."""
-        return [self.fill(operand.ref.buf) for operand in self.packed_operands if operand.is_padded]
-
-    def fill(self, buf: Buf) -> Stmt:
-        loops = [self.loop("i", size) for size in buf.shape]
-        target = Ref(buf, tuple([Affine.of(counter.sym) for counter in loops]))
-        return as_statement(wrap_in_loops(loops, TRUE, (Store(target, Const(0.0, buf.precision)),)))
+    def packed_in(self, space: MemorySpace) -> list[PackedOperand]:
+        """Returns the operands that are packed in memory of this space."""
+        return [operand for operand in (self.left, self.right) if operand.copies and operand.ref.buf.space is space]
 
     def blocks(self) -> Body:
-        """Returns the loops over blocks. The longer axis is outside; the operand of the other one stays in the caches,
-        in strips if it is too large."""
+        """Returns the loops over blocks, those along the longer axis outside."""
         product = self.product
         rows, columns = blocks_of(product.row.extent, MAX_ROWS), blocks_of(product.column.extent, product.panel_columns)
         is_row_outside = product.row.extent >= product.column.extent
         outer, inner = (rows, columns) if is_row_outside else (columns, rows)
-        body: list[Stmt] = []
-        for strips, strip in self.strips(inner):
-            body += _in_loop(strips, [nest for blocks in outer for nest in self.nest(blocks, strip, is_row_outside)])
-        return wrap_in_loops(product.outer_loops, TRUE, tuple(body)) if product.outer_loops else tuple(body)
+        return tuple([nest for blocks in outer for nest in self.nests(blocks, inner, is_row_outside)])
+
+    def nests(self, outer: Blocks, inner: Sequence[Blocks], is_row_outside: bool) -> list[Stmt]:
+        """Returns the nests over the blocks of the outer axis. If the operand of the inner axis is larger than its
+        share of the caches, groups of outer blocks read it in strips."""
+        name = self.product.axes[not is_row_outside].name
+        members = 1
+        if not self.fits_cache(inner):
+            members = max(1, min(machine.MAX_GROUPED_BLOCKS, outer.count // machine.MIN_OUTER_TRIPS))
+        nests: list[Stmt] = []
+        for groups in blocks_of(outer.count, members):
+            group = self.loop(name, groups.count)
+            first = outer.first + (groups.first + group.sym) * members
+            body: list[Stmt] = []
+            for strips, strip in self.strips(inner) if groups.size > 1 else [(None, inner)]:
+                member = self.loop(name, groups.size) if groups.size > 1 else None
+                number = first if member is None else first + member.sym
+                body += _in_loop(strips, _in_loop(member, self.line(Block(number, outer.size), strip, is_row_outside)))
+            nests.append(self.in_outer_loops(group, body))
+        return nests
+
+    def in_outer_loops(self, group: For, body: Sequence[Stmt]) -> Stmt:
+        """Returns the loop over groups, within the loops of the product around blocks, or around these if threads
+        could hardly share the first of them."""
+        outer = self.product.outer_loops
+        is_outside = outer and outer[0].sym.extent >= min(machine.MIN_OUTER_TRIPS, group.sym.extent)
+        loops = (*outer, group) if is_outside else (group, *outer)
+        fresh = {old.sym: self.renamed(old.sym) for old in outer}
+        values = {old: Affine.of(sym) for old, sym in fresh.items()}
+        loops = tuple([loop(fresh[old.sym], (), old.origin) if old.sym in fresh else old for old in loops])
+        return as_statement(wrap_in_loops(loops, TRUE, substitute_statements(tuple(body), values)))
+
+    def fits_cache(self, blocks: Sequence[Blocks]) -> bool:
+        """Whether the operand of these blocks fits its share of the caches."""
+        return sum(part.count * part.size for part in blocks) * self.cell_bytes <= self.strip_bytes
+
+    @property
+    def cell_bytes(self) -> int:
+        """The size of the terms of a row or column."""
+        outer = prod(old.sym.extent for old in self.product.reduction_loops)
+        return outer * self.product.padded_terms * bfloat16.nbytes
 
     def strips(self, blocks: Sequence[Blocks]) -> list[tuple[For | None, list[Blocks]]]:
-        """Divides blocks along the inner axis into strips, with the loop over strips if there are several."""
+        """Divides blocks into strips that fit the caches, and a rest, with the loop over strips."""
         full, *rest = blocks
-        block_bytes = full.size * self.product.padded_terms * bfloat16.nbytes
-        block_bytes *= prod(old.sym.extent for old in self.product.reduction_loops)
-        size = max(1, self.strip_bytes // block_bytes)
-        if size >= full.count:
-            return [(None, [full, *rest])]
+        size = min(full.count, max(1, self.strip_bytes // (full.size * self.cell_bytes)))
         strips = self.loop("strip", full.count // size)
-        strip = replace(full, first=Affine.of(strips.sym) * size, count=size)
+        strip = replace(full, first=full.first + Affine.of(strips.sym) * size, count=size)
         rest = [*counted_blocks(full.count // size * size, full.count % size, full.size), *rest]
         return [(strips, [strip]), *([(None, rest)] if rest else [])]
 
-    def nest(self, outer: Blocks, inner: Sequence[Blocks], is_row_outside: bool) -> Body:
-        """Returns the loops over the blocks of the outer axis, and within them those of the inner one."""
-        names = self.product.row.name, self.product.column.name
-        outer_name, inner_name = names if is_row_outside else names[::-1]
-        outer_loop = self.loop(outer_name, outer.count)  # even of one iteration, so that this is one nest
+    def line(self, outer: Block, inner: Sequence[Blocks], is_row_outside: bool) -> Body:
+        """Returns the loops over inner blocks."""
+        name = self.product.axes[is_row_outside].name
         body: list[Stmt] = []
         for blocks in inner:
-            inner_loop, inner_number = self.numbered(blocks, inner_name)
-            axes = Block(outer.first + outer_loop.sym, outer.size), Block(inner_number, blocks.size)
+            inner_loop, number = self.numbered(blocks, name)
+            axes = outer, Block(number, blocks.size)
             body += _in_loop(inner_loop, self.block(*(axes if is_row_outside else axes[::-1])))
-        return _in_loop(outer_loop, body)
+        return tuple(body)
 
     def numbered(self, blocks: Blocks, name: str) -> tuple[For | None, Affine]:
         """Returns the loop over blocks, unless there is only one, and the number of a block."""
@@ -141,7 +152,7 @@ class TiledProduct:
     def block(self, rows: Block, columns: Block) -> Body:
         """Returns the sums of a block and the epilogue. Sums of parts of the terms are added up."""
         product, names = self.product, self.names
-        sums = local_buffer(names("sums"), float32, (rows.size, product.panel_columns))
+        sums = local_buffer(names("sums"), float32, (rows.size, tile_columns(columns.size)))
         epilogue = self.epilogue(sums, rows, columns)
         inner = product.inner_reduction_loops()
         outer = {old.sym: self.renamed(old.sym) for old in product.reduction_loops if old not in inner}
