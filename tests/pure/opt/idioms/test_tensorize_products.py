@@ -46,7 +46,7 @@ def optimized(code: oc.Code, target: Capabilities = TARGET) -> tuple[Proc, Proc]
 
 
 def tiles(proc: Proc) -> list[TileProduct]:
-    return [found for stmt in proc.body for node in walk(stmt) if (found := tile_product(node)) is not None]
+    return [tile for stmt in proc.body for node in walk(stmt) if (tile := tile_product(node)) is not None]
 
 
 def check(code: oc.Code, target: Capabilities = TARGET) -> list[TileProduct]:
@@ -83,27 +83,27 @@ def test_products_of_matrices(form: str, sizes: tuple[int, ...]) -> None:
 
 
 def test_rows_are_read_in_place() -> None:
-    (found,) = tiles(optimized(product(FORMS[0], operand("x", 32, 64), operand("w", 64, 256)).forward)[1])
-    assert found.left.buf.name == "x" and found.right.buf.name == "w_2"
+    (tile,) = tiles(optimized(product(FORMS[0], operand("x", 32, 64), operand("w", 64, 256)).forward)[1])
+    assert tile.left.buf.name == "x" and tile.right.buf.name == "w_2"
 
 
 def test_terms_that_do_not_fill_tiles_are_padded() -> None:
-    (found,) = tiles(optimized(product(FORMS[0], operand("x", 32, 200), operand("w", 200, 256)).forward)[1])
-    assert found.left.buf.shape == (32, 224) and found.pair.extent == 112
+    (tile,) = tiles(optimized(product(FORMS[0], operand("x", 32, 200), operand("w", 200, 256)).forward)[1])
+    assert tile.left.buf.shape == (32, 224) and tile.pair.extent == 112
 
 
 def test_the_smaller_operand_is_packed() -> None:
     """Both operands have contiguous terms, and either could be packed."""
-    (found,) = tiles(optimized(product(FORMS[1], operand("x", 32, 512), operand("w", 512, 512)).forward)[1])
-    assert found.left.buf.name == "w" and found.right.buf.size == 32 * 512
+    (tile,) = tiles(optimized(product(FORMS[1], operand("x", 32, 512), operand("w", 512, 512)).forward)[1])
+    assert tile.left.buf.name == "w" and tile.right.buf.size == 32 * 512
 
 
 def test_weights_are_packed_once() -> None:
     weight = oc.param("w", output=[512, 64], dtype="bfloat16")
     code = product("m,k; n,k => m,n", operand("x", 32, 64), weight).forward
     _, after = optimized(code, Capabilities(vector_bytes=64, bfloat16_tiles=True, wants_precomputed_weights=True))
-    (found,) = tiles(after)
-    assert found.right.buf.name.startswith("w") and found.right.buf.access.value == "precomputed"
+    (tile,) = tiles(after)
+    assert tile.right.buf.name.startswith("w") and tile.right.buf.access.value == "precomputed"
 
 
 def test_batches_and_epilogues() -> None:
@@ -120,22 +120,22 @@ def test_results_in_bfloat16() -> None:
 def test_convolutions() -> None:
     image, kernel = operand("x", 18, 3, 32), operand("w", 3, 3, 32, 16)
     with mock.patch.object(machine, "PAIR_TERMS_PER_CYCLE", 0):
-        found = check(product("y<+i,x<+j,c; i,j,c,o => y,x,o", image, kernel).forward)
-    assert {len(part.loops) for part in found} == {3}
+        tile = check(product("y<+i,x<+j,c; i,j,c,o => y,x,o", image, kernel).forward)
+    assert {len(part.loops) for part in tile} == {3}
 
 
 def test_sums_of_many_terms_are_added_in_parts() -> None:
     x, y = operand("x", 16, 160), operand("y", 160, 16)
     with mock.patch.multiple(machine, PAIR_TERMS_PER_CYCLE=0, MAX_TILE_TERMS=64):
-        found = check(product(FORMS[0], x, y).forward)
-    assert [part.pair.extent for part in found] == [32]
+        tile = check(product(FORMS[0], x, y).forward)
+    assert [part.pair.extent for part in tile] == [32]
 
 
 def test_parts_of_convolutions() -> None:
     image, kernel = operand("x", 18, 3, 32), operand("w", 3, 3, 32, 16)
     with mock.patch.multiple(machine, PAIR_TERMS_PER_CYCLE=0, MAX_TILE_TERMS=100):
-        found = check(product("y<+i,x<+j,c; i,j,c,o => y,x,o", image, kernel).forward)
-    assert {len(part.loops) for part in found} == {2}
+        tile = check(product("y<+i,x<+j,c; i,j,c,o => y,x,o", image, kernel).forward)
+    assert {len(part.loops) for part in tile} == {2}
 
 
 def test_sums_of_too_many_parts_are_left() -> None:
@@ -152,20 +152,62 @@ def test_strips_fit_the_cache() -> None:
         assert "strip" in print_proc(optimized(code, target)[1])
 
 
-def test_products_in_loops_are_packed_in_local_memory() -> None:
+@pytest.mark.parametrize("spec", ["m,k; k,n => m,n", "s,m,k; s,k,n => s,m,n", "s,m,k; k,n => s,m,n"])
+def test_threads_share_rows(spec: str) -> None:
+    """Neither strips nor a short loop over the batch are outermost."""
+    extents = {"s": 2, "m": 1024, "k": 1024, "n": 1024}
+    axes = [part.strip().split(",") for part in spec.partition("=>")[0].split(";")]
+    x, y = (operand(label, *(extents[name] for name in names)) for label, names in zip("xy", axes, strict=True))
+    _, after = optimized(product(spec, x, y).forward)
+    loops = [stmt for stmt in after.body if isinstance(stmt, For)]
+    assert len(loops) == 2 and all(stmt.parallel_chunk and stmt.sym.extent >= 8 for stmt in loops)
+
+
+def test_columns_of_the_last_panel() -> None:
+    with mock.patch.object(machine, "PAIR_TERMS_PER_CYCLE", 0):
+        tile = check(product(FORMS[0], operand("x", 16, 32), operand("y", 32, 40)).forward)
+    assert [part.column.extent for part in tile] == [32, 16]
+
+
+def in_loop(x: oc.Tensor, y: oc.Tensor, specs: list[str]) -> Proc:
+    """Products over the same loop `s`, which is fused."""
+    results = [product(spec, x, y).forward for spec in specs]
+    proc = fuse_epilogues(lower(oc.Context("numpy").compile(oc.seq(*results))._program.comp, "step"))
+    outer, *rest = proc.body
+    assert isinstance(outer, For)
+    body = list(outer.body)
+    for stmt in rest:
+        assert isinstance(stmt, For)
+        body += substitute_statements(stmt.body, {stmt.sym: Affine.of(outer.sym)})
+    return replace(proc, body=(replace(outer, body=tuple(body)),))
+
+
+def test_operands_that_depend_on_a_loop_are_packed_in_it() -> None:
     x, y = operand("x", 3, 35, 47), operand("y", 3, 47, 50)
-    first, second = (product(f"s,m,k; s,k,n => s,{result}", x, y) for result in ("m,n", "n,m"))
-    program = oc.Context("numpy").compile(oc.seq(first.forward, second.forward))._program
-    proc = fuse_epilogues(lower(program.comp, "step"))
-    outer, inner = proc.body
-    assert isinstance(outer, For) and isinstance(inner, For)
-    rest = substitute_statements(inner.body, {inner.sym: Affine.of(outer.sym)})
-    before = replace(proc, body=(replace(outer, body=(*outer.body, *rest)),))
+    before = in_loop(x, y, ["s,m,k; s,k,n => s,m,n", "s,m,k; s,k,n => s,n,m"])
     with mock.patch.object(machine, "PAIR_TERMS_PER_CYCLE", 0):
         after = tensorize_products(before, TARGET)
     verify(after, "optimized")
-    assert len(tiles(after)) == 8 and all(found.right.buf.space is MemorySpace.LOCAL for found in tiles(after))
+    assert len(after.body) == 1 and len(tiles(after)) == 8
+    assert all(tile.right.buf.space is MemorySpace.LOCAL for tile in tiles(after))
     equal(before, after)
+
+
+def test_operands_that_a_loop_does_not_change_are_packed_before_it() -> None:
+    x, y = operand("x", 3, 35, 64), operand("y", 64, 64)
+    before = in_loop(x, y, ["s,m,k; k,n => s,m,n", "s,m,k; n,k => s,m,n"])
+    with mock.patch.object(machine, "PAIR_TERMS_PER_CYCLE", 0):
+        after = tensorize_products(before, TARGET)
+    verify(after, "optimized")
+    assert len(after.body) > 1 and {tile.right.buf.space for tile in tiles(after)} == {MemorySpace.ARENA}
+    equal(before, after)
+
+
+def test_local_memory_is_limited() -> None:
+    before = in_loop(operand("x", 2, 64, 64), operand("y", 2, 64, 64), ["s,m,k; s,k,n => s,m,n"] * 2)
+    with mock.patch.multiple(machine, PAIR_TERMS_PER_CYCLE=0, MAX_LOCAL_OPERAND_BYTES=64 * 64 * 2):
+        after = tensorize_products(before, TARGET)
+    assert len({tile.right.buf for tile in tiles(after)}) == 1
 
 
 @pytest.mark.parametrize("sizes", [(15, 64, 64), (64, 64, 15), (64, 15, 64), (17, 64, 33)], ids=str)

@@ -42,7 +42,7 @@ from ocannl.opt.analysis.substitution import replace_buffers, with_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
 from ocannl.opt.analysis.weights import weight_arrays
 from ocannl.opt.idioms.form_pair_dots import group_of_pairs
-from ocannl.opt.idioms.matrix_tiles.matrix_product import matrix_product
+from ocannl.opt.idioms.matrix_tiles.tileable_product import tileable_product
 from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, min_cycles
 from ocannl.opt.schedule.plan.register_tiles import TilingProblem, tiling_problem
 
@@ -104,7 +104,7 @@ class _LayoutSearch:
             executed = [group and (group_of_pairs(group, capabilities, self.names) or group) for group in groups]
         if capabilities.bfloat16_tiles:  # tiles read operands that are packed from any layout
             executed = [
-                None if group is None or matrix_product(group, self._weights) else scheduled
+                None if group is None or tileable_product(group, self._weights) else scheduled
                 for group, scheduled in zip(groups, executed, strict=True)
             ]
         problems = [None if group is None else tiling_problem(group, capabilities) for group in executed]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ocannl.ir.affine import TRUE, Affine, Sym
@@ -10,7 +10,7 @@ from ocannl.ir.loops import AccessMode, Buf, Const, Expr, Load, Local, MemorySpa
 from ocannl.ir.name_mangling import Namer
 from ocannl.opt.analysis.fusion_group import FusionGroup, local_buffer
 from ocannl.opt.analysis.nests import as_statement, wrap_in_loops
-from ocannl.opt.idioms.matrix_tiles.matrix_product import MatrixProduct, tile_columns
+from ocannl.opt.idioms.matrix_tiles.tileable_product import TileableProduct, tile_columns
 
 TRANSPOSED_TERMS = 64  # of a panel that are transposed at a time, in local memory
 
@@ -47,7 +47,7 @@ class PackedOperand:
     copies: tuple[Stmt, ...] = ()
 
 
-def pack_left(product: MatrixProduct, names: Namer, space: MemorySpace) -> PackedOperand:
+def pack_left(product: TileableProduct, names: Namer, space: MemorySpace) -> PackedOperand:
     """Packs the left operand in rows of padded terms."""
     outer, row, term = _outer_syms(product, product.left), product.row, product.term
     padding = product.padded_terms - term.extent
@@ -55,7 +55,8 @@ def pack_left(product: MatrixProduct, names: Namer, space: MemorySpace) -> Packe
     ref = Ref(buf, tuple([Affine.of(s) - s.lo for s in (*outer, row, term)]))
     fresh = {sym: Sym(names(sym.name), sym.lo, sym.hi) for sym in (*outer, row, term)}
     values = {old: Affine.of(new) for old, new in fresh.items()}
-    copy = _nest(tuple(fresh.values()), [(at(ref, values), Load(at(product.left, values)))])
+    loops = (*_longest_first(fresh[sym] for sym in (*outer, row)), fresh[term])
+    copy = _nest(loops, [(at(ref, values), Load(at(product.left, values)))])
     if not padding:
         return PackedOperand(ref, (copy,))
     sizes = (*buf.shape[:-1], padding)
@@ -64,7 +65,7 @@ def pack_left(product: MatrixProduct, names: Namer, space: MemorySpace) -> Packe
     return PackedOperand(ref, (copy, _nest(loops, [(cell, Const(0.0, buf.precision))])))
 
 
-def pack_right(product: MatrixProduct, names: Namer, space: MemorySpace) -> tuple[PackedOperand, Sym, Sym]:
+def pack_right(product: TileableProduct, names: Namer, space: MemorySpace) -> tuple[PackedOperand, Sym, Sym]:
     """Packs the right operand in panels of columns, in which the terms of a pair are adjacent. Returns as well the
     symbols of panels and pairs that its cell depends on, besides that of columns, which counts those of a panel."""
     column, term, width = product.column, product.term, product.panel_columns
@@ -82,7 +83,7 @@ def pack_right(product: MatrixProduct, names: Namer, space: MemorySpace) -> tupl
     return PackedOperand(ref, (*copies, *_panel_padding(product, buf, names))), panel, pair
 
 
-def _panel_padding(product: MatrixProduct, buf: Buf, names: Namer) -> list[Stmt]:
+def _panel_padding(product: TileableProduct, buf: Buf, names: Namer) -> list[Stmt]:
     """Returns the nests that fill pairs without terms, and columns of the last panel, with zeros."""
     *outer, panels, pairs, width, _ = buf.shape
     used_pairs, rest = -(-product.term.extent // 2), product.column.extent % width
@@ -123,7 +124,7 @@ class _PanelCopy:
     """One nest that copies runs of terms of blocks of columns, with fresh symbols for the loops around, the numbers of
     blocks and runs, and the columns of a block."""
 
-    product: MatrixProduct
+    product: TileableProduct
     buf: Buf
     columns: Blocks
     terms: _Terms
@@ -134,7 +135,7 @@ class _PanelCopy:
     cell: Sym
 
     @staticmethod
-    def of(product: MatrixProduct, buf: Buf, columns: Blocks, terms: _Terms, names: Namer) -> _PanelCopy:
+    def of(product: TileableProduct, buf: Buf, columns: Blocks, terms: _Terms, names: Namer) -> _PanelCopy:
         outer = {s: Sym(names(s.name), s.lo, s.hi) for s in _outer_syms(product, product.right)}
         panel = _counter(names, product.column, columns.count)
         run, cell = _counter(names, product.term, terms.count), _counter(names, product.column, columns.size)
@@ -142,8 +143,8 @@ class _PanelCopy:
 
     @property
     def loops(self) -> tuple[Sym, ...]:
-        """The loops around runs; the longest is outside, so that threads can share it."""
-        return (*sorted((*self.outer.values(), self.panel), key=lambda sym: -sym.extent), self.run)
+        """The loops around runs."""
+        return (*_longest_first((*self.outer.values(), self.panel)), self.run)
 
     @property
     def first_term(self) -> Affine:
@@ -193,11 +194,16 @@ class _PanelCopy:
         return _nest(loops, cells)
 
 
+def _longest_first(syms: Iterable[Sym]) -> list[Sym]:
+    """Returns the loops with the longest outside, so that threads can share it."""
+    return sorted(syms, key=lambda sym: -sym.extent)
+
+
 def _counter(names: Namer, old: Sym, count: int) -> Sym:
     return Sym(names(old.name), 0, count - 1)
 
 
-def _outer_syms(product: MatrixProduct, ref: Ref) -> list[Sym]:
+def _outer_syms(product: TileableProduct, ref: Ref) -> list[Sym]:
     """The loops around blocks and terms that an operand depends on."""
     return [old.sym for old in (*product.outer_loops, *product.reduction_loops) if old.sym in ref.syms]
 

@@ -14,7 +14,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, group_of
 from ocannl.opt.analysis.nests import accessed_buffers, bound_names, same_objects
 from ocannl.opt.analysis.weights import weight_arrays
-from ocannl.opt.idioms.matrix_tiles.matrix_product import MatrixProduct, matrix_product
+from ocannl.opt.idioms.matrix_tiles.tileable_product import TileableProduct, tileable_product
 from ocannl.opt.idioms.matrix_tiles.tiled_product import TiledProduct
 
 
@@ -54,9 +54,9 @@ def tensorize_products(proc: Proc, capabilities: Capabilities) -> Proc:
     bufs: list[Buf] = []
     for stmt in proc.body:
         group = group_of(stmt, names)
-        product = None if group is None else matrix_product(group, weights)
+        product = None if group is None else tileable_product(group, weights)
         if product is None:
-            nest = _Nest.of(stmt, names, capabilities, weights)
+            nest = _ProductsInLoops.of(stmt, names, capabilities, weights)
             changed = nest.stmt(stmt)
             body += (*nest.copies, changed)
             bufs += nest.bufs
@@ -70,7 +70,7 @@ def tensorize_products(proc: Proc, capabilities: Capabilities) -> Proc:
 
 
 @dataclass(slots=True)
-class _Nest:
+class _ProductsInLoops:
     """A statement with products inside of loops, and the copies of operands that do not depend on these, which are
     executed before it. Other operands are packed in local memory, of `local_bytes` so far."""
 
@@ -83,8 +83,8 @@ class _Nest:
     local_bytes: int = 0
 
     @staticmethod
-    def of(stmt: Stmt, names: Namer, capabilities: Capabilities, weights: Collection[Buf]) -> _Nest:
-        return _Nest(names, capabilities, weights, {alias_class(buf) for buf in accessed_buffers(stmt)[1]})
+    def of(stmt: Stmt, names: Namer, capabilities: Capabilities, weights: Collection[Buf]) -> _ProductsInLoops:
+        return _ProductsInLoops(names, capabilities, weights, {alias_class(buf) for buf in accessed_buffers(stmt)[1]})
 
     def stmt(self, stmt: Stmt) -> Stmt:
         match stmt:
@@ -106,29 +106,29 @@ class _Nest:
             out += (self.stmt(stmt),) if product is None else self.tiled(product)
         return tuple(out)
 
-    def product_of(self, group: FusionGroup) -> MatrixProduct | None:
+    def product_of(self, group: FusionGroup) -> TileableProduct | None:
         """Returns the product that a group computes, unless it is a step of a longer sum."""
         is_whole_sum = all(isinstance(reduction.init, Const) for reduction in group.reductions)
         syms = [*group.syms, *(sym for reduction in group.reductions for sym in reduction.syms)]
         free = [ref.buf for ref in group.reads if ref.buf in self.weights and self.is_invariant(ref, syms)]
-        return matrix_product(group, free, self.may_pack) if is_whole_sum else None
+        return tileable_product(group, free, self.may_pack) if is_whole_sum else None
 
     def is_invariant(self, ref: Ref, syms: Collection[Sym]) -> bool:
         """Whether an operand depends on no loop but the given ones, and the statement does not write it."""
         is_array = ref.buf.space in (MemorySpace.GLOBAL, MemorySpace.ARENA)
         return is_array and alias_class(ref.buf) not in self.written and all(sym in syms for sym in ref.syms)
 
-    def may_pack(self, product: MatrixProduct) -> bool:
+    def may_pack(self, product: TileableProduct) -> bool:
         """Whether local memory has room for the operands that are packed in each iteration."""
         return self.local_bytes + self.bytes_in_loops(product) <= machine.MAX_LOCAL_OPERAND_BYTES
 
-    def bytes_in_loops(self, product: MatrixProduct) -> int:
+    def bytes_in_loops(self, product: TileableProduct) -> int:
         return sum(
             product.packed_bytes(ref) for ref in product.packed_operands
             if not self.is_invariant(ref, product.syms)
         )  # fmt: skip
 
-    def tiled(self, product: MatrixProduct) -> Body:
+    def tiled(self, product: TileableProduct) -> Body:
         """Returns the declarations and copies of operands in local memory, and the blocks."""
 
         def space_of(ref: Ref) -> MemorySpace:

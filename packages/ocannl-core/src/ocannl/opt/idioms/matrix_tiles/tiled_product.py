@@ -35,7 +35,6 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, local_buffer
 from ocannl.opt.analysis.nests import as_statement, wrap_in_loops
 from ocannl.opt.analysis.substitution import map_expr, substitute_statements
-from ocannl.opt.idioms.matrix_tiles.matrix_product import MatrixProduct, tile_columns
 from ocannl.opt.idioms.matrix_tiles.packed_operands import (
     Blocks,
     PackedOperand,
@@ -45,13 +44,14 @@ from ocannl.opt.idioms.matrix_tiles.packed_operands import (
     pack_left,
     pack_right,
 )
+from ocannl.opt.idioms.matrix_tiles.tileable_product import TileableProduct, tile_columns
 
 
 @dataclass(frozen=True, slots=True)
 class TiledProduct:
     """A product with its packed operands. The symbols `panel` and `pair` are those of the cell of the right one."""
 
-    product: MatrixProduct
+    product: TileableProduct
     names: Namer
     strip_bytes: int
     left: PackedOperand
@@ -61,7 +61,7 @@ class TiledProduct:
 
     @staticmethod
     def of(
-        product: MatrixProduct, names: Namer, capabilities: Capabilities, space_of: Callable[[Ref], MemorySpace]
+        product: TileableProduct, names: Namer, capabilities: Capabilities, space_of: Callable[[Ref], MemorySpace]
     ) -> TiledProduct:
         """Packs operands in memory of the space that `space_of` returns."""
         left = PackedOperand(product.left)
@@ -98,7 +98,8 @@ class TiledProduct:
             for strips, strip in self.strips(inner) if groups.size > 1 else [(None, inner)]:
                 member = self.loop(name, groups.size) if groups.size > 1 else None
                 number = first if member is None else first + member.sym
-                body += _in_loop(strips, _in_loop(member, self.line(Block(number, outer.size), strip, is_row_outside)))
+                line = self.line(ResultBlock(number, outer.size), strip, is_row_outside)
+                body += _in_loop(strips, _in_loop(member, line))
             nests.append(self.in_outer_loops(group, body))
         return nests
 
@@ -132,13 +133,13 @@ class TiledProduct:
         rest = [*counted_blocks(full.count // size * size, full.count % size, full.size), *rest]
         return [(strips, [strip]), *([(None, rest)] if rest else [])]
 
-    def line(self, outer: Block, inner: Sequence[Blocks], is_row_outside: bool) -> Body:
+    def line(self, outer: ResultBlock, inner: Sequence[Blocks], is_row_outside: bool) -> Body:
         """Returns the loops over inner blocks."""
         name = self.product.axes[is_row_outside].name
         body: list[Stmt] = []
         for blocks in inner:
             inner_loop, number = self.numbered(blocks, name)
-            axes = outer, Block(number, blocks.size)
+            axes = outer, ResultBlock(number, blocks.size)
             body += _in_loop(inner_loop, self.block(*(axes if is_row_outside else axes[::-1])))
         return tuple(body)
 
@@ -149,7 +150,7 @@ class TiledProduct:
         counter = self.loop(name, blocks.count)
         return counter, blocks.first + counter.sym
 
-    def block(self, rows: Block, columns: Block) -> Body:
+    def block(self, rows: ResultBlock, columns: ResultBlock) -> Body:
         """Returns the sums of a block and the epilogue. Sums of parts of the terms are added up."""
         product, names = self.product, self.names
         sums = local_buffer(names("sums"), float32, (rows.size, tile_columns(columns.size)))
@@ -166,7 +167,7 @@ class TiledProduct:
         return (Local(sums, 0.0), *wrap_in_loops(loops, TRUE, body), epilogue)
 
     def tiles(
-        self, sums: Buf, rows: Block, columns: Block, first_pair: Affine, values: Mapping[Sym, Affine]
+        self, sums: Buf, rows: ResultBlock, columns: ResultBlock, first_pair: Affine, values: Mapping[Sym, Affine]
     ) -> Stmt:
         """Returns the product of tiles that computes `sums`, with `values` for the loops around it."""
         product = self.product
@@ -187,7 +188,7 @@ class TiledProduct:
         cell = tuple([Affine.of(counter.sym) for counter in loops])
         return as_statement(wrap_in_loops(loops, TRUE, (Update(Ref(sums, cell), ADD, Load(Ref(part_sums, cell))),)))
 
-    def epilogue(self, sums: Buf, rows: Block, columns: Block) -> Stmt:
+    def epilogue(self, sums: Buf, rows: ResultBlock, columns: ResultBlock) -> Stmt:
         """Returns the nest that computes the results of a block from its sums."""
         product = self.product
         row, column = (
@@ -221,7 +222,7 @@ class TiledProduct:
             statements.append(new)
         return FusionGroup((row, column), TRUE, (), tuple(statements)).stmt()
 
-    def first_row(self, rows: Block) -> Affine:
+    def first_row(self, rows: ResultBlock) -> Affine:
         return rows.number * MAX_ROWS + self.product.row.lo
 
     def loop(self, name: str, count: int, origin: Origin = NOWHERE) -> For:
@@ -232,7 +233,7 @@ class TiledProduct:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ResultBlock:
     """The number of a block along an axis, and the iterations of the axis in it."""
 
     number: Affine

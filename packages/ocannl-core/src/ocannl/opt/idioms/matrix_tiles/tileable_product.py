@@ -16,7 +16,7 @@ from ocannl.opt.idioms.form_pair_dots import factors_of_terms
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixProduct:
+class TileableProduct:
     """A group whose terms are products of `left`, which depends on `row`, and `right`, which depends on `column`; both
     depend on `term`. Further loops of the group and of its reduction are around these."""
 
@@ -116,9 +116,11 @@ def tile_columns(columns: int) -> int:
     return TILE_COLUMNS if columns <= TILE_COLUMNS else MAX_COLUMNS
 
 
-def matrix_product(
-    group: FusionGroup, weights: Collection[Buf] = (), may_pack: Callable[[MatrixProduct], bool] = lambda product: True
-) -> MatrixProduct | None:
+def tileable_product(
+    group: FusionGroup,
+    weights: Collection[Buf] = (),
+    may_pack: Callable[[TileableProduct], bool] = lambda product: True,
+) -> TileableProduct | None:
     """Returns the product of bfloat16 matrices that a group computes, with the roles of operands that cost least; None
     if it is none, if dot products of pairs take less time than tiles, or if its operands may not be packed. Packing
     `weights` costs nothing."""
@@ -139,7 +141,7 @@ def matrix_product(
     return best if best is not None and costs[best] * machine.PAIR_TERMS_PER_CYCLE <= terms else None
 
 
-def _with_roles(group: FusionGroup, left: Ref, right: Ref) -> MatrixProduct | None:
+def _with_roles(group: FusionGroup, left: Ref, right: Ref) -> TileableProduct | None:
     (reduction,) = group.reductions
     rows, columns = (
         [sym for sym in group.syms if sym in mine.syms and sym not in rest.syms]
@@ -151,14 +153,14 @@ def _with_roles(group: FusionGroup, left: Ref, right: Ref) -> MatrixProduct | No
     row = max(rows, key=lambda sym: sym.extent)
     column = max(columns, key=lambda sym: (_is_contiguous(group, sym), sym.extent))
     term = max(terms, key=lambda sym: (left.stride(sym) == 1, sym.extent))
-    return MatrixProduct(group, left, right, row, column, term)
+    return TileableProduct(group, left, right, row, column, term)
 
 
 def _is_contiguous(group: FusionGroup, sym: Sym) -> bool:
     return all(ref.stride(sym) == 1 for ref in group.writes)
 
 
-def _fits_tiles(product: MatrixProduct) -> bool:
+def _fits_tiles(product: TileableProduct) -> bool:
     """Whether tiles are mostly full, sums have few parts, and packed operands are not much larger than their arrays."""
     row, column, term = product.row, product.column, product.term
     if row.extent < machine.MIN_TILE_ROWS or column.extent < TILE_COLUMNS or term.extent < machine.MIN_TILE_TERMS:
@@ -173,13 +175,13 @@ def _fits_tiles(product: MatrixProduct) -> bool:
     )  # fmt: skip
 
 
-def _padding(product: MatrixProduct, ref: Ref) -> float:
+def _padding(product: TileableProduct, ref: Ref) -> float:
     """Returns the cells of a packed operand per cell that is not padding."""
     padding = product.padded_terms / product.term.extent
     return padding * product.padded_columns / product.column.extent if ref is product.right else padding
 
 
-def _tile_cycles(product: MatrixProduct, weights: Collection[Buf]) -> float:
+def _tile_cycles(product: TileableProduct, weights: Collection[Buf]) -> float:
     """Estimates the cycles of packing operands, of tiles, and of storing results, in transposed blocks if rows are
     contiguous."""
     copy, transpose = machine.TILE_COPY_CYCLES, machine.TILE_TRANSPOSE_CYCLES
