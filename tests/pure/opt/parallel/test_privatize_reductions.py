@@ -128,7 +128,7 @@ def test_the_gradient_of_a_weight_is_summed_item_by_item() -> None:
     assert [buf.name for buf in fused.bufs if buf.access.value == "temp"] == ["w_grad_parts"], print_proc(fused)
 
 
-def test_other_reductions_with_a_neutral_element() -> None:
+def test_reductions_by_maximum() -> None:
     assert part_shapes(privatized(hoisted(*backward_pass(MAX)))) == [(ITEMS, OUTPUTS, INPUTS)]
 
 
@@ -186,7 +186,7 @@ def test_operands_that_another_nest_changes() -> None:
     assert privatize_reductions(before, 0) is before, print_proc(before)
 
 
-def test_one_operand_that_no_hoisted_loop_produces() -> None:
+def test_mixed_operands() -> None:
     """The first stage could not join the loop that produces the other operand."""
     code = backward_pass()
     before = hoisted(*code)
