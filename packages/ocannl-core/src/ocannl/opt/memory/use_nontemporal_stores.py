@@ -28,8 +28,8 @@ def use_nontemporal_stores(
     reads are excluded, since their lines are cached then, and so are results of at most `min_result_bytes`, which are
     still cached when later nests read them. Loops with more than `max_work` operations for each cell are excluded, too:
     memory does not limit them. So are temporaries that only hoisted loops access: `fuse_parallel_loops` is about to
-    fuse these, and later nests of an iteration read their slices from a cache. So are stores that write parts of too many
-    lines before they complete the first one, because the processor combines stores in a few buffers of one line.
+    fuse these, and later nests of an iteration read their slices from a cache. So are stores that write parts of too
+    many lines before they complete the first one, because the processor combines stores in a few buffers of one line.
     """
     min_result_bytes = machine.MIN_NONTEMPORAL_BYTES if min_result_bytes is None else min_result_bytes
     max_work = machine.MAX_STREAMED_WORK if max_work is None else max_work
