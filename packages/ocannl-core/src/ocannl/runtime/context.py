@@ -160,6 +160,7 @@ class Context:
         (result,) = self._routines([Job(code, keep_reasons or {}, identifier(name, "routine"))], seed)
         return result
 
+    @gc_paused
     def _routines(self, jobs: list[Job], seed: int | None = None) -> list[Routine]:
         if self.backend.capabilities.wants_schedule:
             jobs = [replace(job, code=sequential_form(job.code, job.keep_reasons)) for job in jobs]
