@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llvmlite.binding.targets import FeatureMap
 
 from ocannl.codegen import Document
 from ocannl.ir.tile_products import MAX_ROWS
@@ -100,7 +101,7 @@ def test_configurations_are_compiled(rows: int) -> None:
 
 @pytest.mark.parametrize("is_permitted", [True, False])
 def test_tiles_need_the_permission_of_the_system(is_permitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    features = dict.fromkeys(("amx-tile", "amx-bf16", "avx512f"), True)
+    features = FeatureMap.fromkeys(("amx-tile", "amx-bf16", "avx512f"), True)
     monkeypatch.setattr(jit.llvm, "get_host_cpu_features", lambda: features)
     monkeypatch.setattr(jit, "may_use_tiles", lambda: is_permitted)
     target = jit._initialize()

@@ -72,11 +72,10 @@ def host() -> Target:
 def _initialize() -> Target:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    present = dict(llvm.get_host_cpu_features())
-    if present.get("amx-tile") and not may_use_tiles():
-        present |= {name: False for name in present if name.startswith("amx-")}
-    features = ",".join(f"{'+' if is_present else '-'}{name}" for name, is_present in sorted(present.items()))
-    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)
+    features = llvm.get_host_cpu_features()
+    if features.get("amx-tile") and not may_use_tiles():
+        features.update({name: False for name in features if name.startswith("amx-")})
+    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), features.flatten(sort=True))
 
 
 def symbol(name: str) -> str:

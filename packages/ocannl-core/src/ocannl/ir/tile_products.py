@@ -98,11 +98,10 @@ class TileProduct:
 
 def _second_of_pair(ref: Ref) -> Ref | None:
     """Returns the next cell in memory along the axis with unit stride; None if there is no such axis."""
-    axes = [axis for axis, (size, stride) in enumerate(zip(ref.buf.shape, ref.buf.strides, strict=True))
-            if stride == 1 and size > 1]
-    if not axes:
+    sizes = enumerate(zip(ref.buf.shape, ref.buf.strides, strict=True))
+    axis = next((axis for axis, (size, stride) in sizes if stride == 1 and size > 1), None)
+    if axis is None:
         return None
-    axis = axes[0]
     return Ref(ref.buf, (*ref.indices[:axis], ref.indices[axis] + 1, *ref.indices[axis + 1 :]))
 
 

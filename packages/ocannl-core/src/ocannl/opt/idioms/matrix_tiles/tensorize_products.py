@@ -108,10 +108,10 @@ class _ProductsInLoops:
 
     def product_of(self, group: FusionGroup) -> TileableProduct | None:
         """Returns the product that a group computes, unless it is a step of a longer sum."""
-        is_whole_sum = all(isinstance(reduction.init, Const) for reduction in group.reductions)
+        starts_from_constant = all(isinstance(reduction.init, Const) for reduction in group.reductions)
         syms = [*group.syms, *(sym for reduction in group.reductions for sym in reduction.syms)]
         free = [ref.buf for ref in group.reads if ref.buf in self.weights and self.is_invariant(ref, syms)]
-        return tileable_product(group, free, self.may_pack) if is_whole_sum else None
+        return tileable_product(group, free, self.may_pack) if starts_from_constant else None
 
     def is_invariant(self, ref: Ref, syms: Collection[Sym]) -> bool:
         """Whether an operand depends on no loop but the given ones, and the statement does not write it."""

@@ -91,9 +91,13 @@ class TileableProduct:
     def packed_operands(self) -> tuple[Ref, ...]:
         return (self.left, self.right) if self.packs_left else (self.right,)
 
+    def packed_cells(self, ref: Ref) -> int:
+        """The number of cells of an operand that is packed."""
+        return int(self.cells(ref) * _padding(self, ref))
+
     def packed_bytes(self, ref: Ref) -> int:
         """The size of an operand that is packed."""
-        return int(self.cells(ref) * _padding(self, ref)) * bfloat16.nbytes
+        return self.packed_cells(ref) * bfloat16.nbytes
 
     def cells(self, ref: Ref) -> int:
         """The number of iterations that read different cells of an operand."""
@@ -144,8 +148,8 @@ def tileable_product(
 def _with_roles(group: FusionGroup, left: Ref, right: Ref) -> TileableProduct | None:
     (reduction,) = group.reductions
     rows, columns = (
-        [sym for sym in group.syms if sym in mine.syms and sym not in rest.syms]
-        for mine, rest in ((left, right), (right, left))
+        [sym for sym in group.syms if sym in operand.syms and sym not in factor.syms]
+        for operand, factor in ((left, right), (right, left))
     )
     terms = [sym for sym in reduction.syms if sym in left.syms and sym in right.syms]
     if not (rows and columns and terms):
@@ -187,7 +191,7 @@ def _tile_cycles(product: TileableProduct, weights: Collection[Buf]) -> float:
     copy, transpose = machine.TILE_COPY_CYCLES, machine.TILE_TRANSPOSE_CYCLES
     contiguous = {product.right: product.column, product.left: product.term}
     packing = sum(
-        product.packed_bytes(ref) / bfloat16.nbytes * (copy if ref.stride(contiguous[ref]) == 1 else transpose)
+        product.packed_cells(ref) * (copy if ref.stride(contiguous[ref]) == 1 else transpose)
         for ref in product.packed_operands if ref.buf not in weights
     )  # fmt: skip
     outer = prod(old.sym.extent for old in product.outer_loops)
