@@ -29,10 +29,11 @@ from ocannl.opt.schedule.schedule import schedule_with
 
 FOLDER = Path(__file__).parents[1] / "machines"
 VECTOR_REGISTERS = {"zen_5": (64, 32), "granite_rapids": (64, 32), "avx2_laptop": (32, 16), "made_up": (16, 32)}
+TILE_RATES = {"granite_rapids": 512, "zen_5": 32}
 TARGETS = {
     name: Capabilities(
         vector_bytes=width, vector_registers=registers,
-        bfloat16_dots=width == 64, bfloat16_tiles=name == "granite_rapids",
+        bfloat16_dots=width == 64, bfloat16_tile_rate=TILE_RATES.get(name, 0),
         cpu=cpu_from_tree(json.loads((FOLDER / f"{name}.json").read_text(encoding="ascii"))),
     )
     for name, (width, registers) in VECTOR_REGISTERS.items()

@@ -71,7 +71,7 @@ from ocannl.opt.simplify.split_live_ranges import split_live_ranges
 TARGET = Capabilities()
 FEW_OPERATIONS = Capabilities(operations=ALL_OPERATIONS - {"abs"})
 SMALL_CPU = Cpu(l3=CacheLevel(128, 2, 8, 8), memory_latency_cycles=8, memory_bytes_per_cycle=4)
-TILING_TARGET = Capabilities(vector_bytes=64, bfloat16_tiles=True)
+TILING_TARGET = Capabilities(vector_bytes=64, bfloat16_tile_rate=512)
 PAIRING_TARGET = Capabilities(vector_bytes=16, bfloat16_dots=True)
 
 

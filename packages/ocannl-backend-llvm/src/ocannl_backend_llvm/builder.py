@@ -22,6 +22,12 @@ class Instructions:
     int16_lanes: int = 0  # the most sums of one instruction that adds the products of two pairs of int16 to int32
     bfloat16_tiles: bool = False  # multiplies tiles of bfloat16 matrices
 
+    @property
+    def bfloat16_tile_rate(self) -> int:
+        """The terms of products of bfloat16 tiles per cycle: half of the peak of AMX, or that of AVX512-BF16 with one
+        instruction per cycle; 0 without these instructions."""
+        return 512 if self.bfloat16_tiles else 32 if self.bfloat16_dots else 0
+
 
 DEFINITION = re.compile(r"define ([^(]*)\((.*?)\)(.*) {")  # the first line of a function
 

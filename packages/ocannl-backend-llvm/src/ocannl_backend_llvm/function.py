@@ -43,6 +43,8 @@ from ocannl.ir.printer import print_proc
 from ocannl.ir.private_scope import THREAD_BYTES, private_offsets
 from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl.ir.tile_products import tile_product
+from ocannl_backend_llvm.amx_tiles import emit_by_tiles
+from ocannl_backend_llvm.avx512_tiles import emit_by_dots
 from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, Builder, Module
 from ocannl_backend_llvm.control_block import (
     CHUNK_FUNCTION_PARAMS,
@@ -61,7 +63,6 @@ from ocannl_backend_llvm.control_block import (
 from ocannl_backend_llvm.indices import Indices
 from ocannl_backend_llvm.register_tiles import TileEmitter
 from ocannl_backend_llvm.scalar import ScalarCode
-from ocannl_backend_llvm.tile_products import emit_tile_product
 from ocannl_backend_llvm.types import LLVM_TYPES, constant
 from ocannl_backend_llvm.vector import VectorCode
 
@@ -248,9 +249,10 @@ class FunctionEmitter:
         if isinstance(lo, int) and isinstance(hi, int):
             if lo >= hi:
                 return
-            product = tile_product(stmt) if b.module.instructions.bfloat16_tiles else None
+            product = tile_product(stmt) if b.module.instructions.bfloat16_tile_rate else None
             if product is not None:
-                emit_tile_product(self.code, product, self.counted_loop)
+                emit = emit_by_tiles if b.module.instructions.bfloat16_tiles else emit_by_dots
+                emit(self.code, product, self.counted_loop)
                 return
             if lo + step >= hi:
                 self.indices.bind(stmt.sym, lo)

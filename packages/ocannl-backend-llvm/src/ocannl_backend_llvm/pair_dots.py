@@ -38,13 +38,13 @@ def add_dot(b: Builder, sums: Precision, total: str, left: str, right: str) -> s
     if sums is int32:
         dot = _lanes(b, "i32", _int16_dot(b, operands, width), width, b.width)
         return b.op("add", "i32", total, dot)
-    dot = _bfloat16_dot(b, _padded(b, "float", total, width), operands, width)
+    dot = bfloat16_dot(b, _padded(b, "float", total, width), operands, width)
     if b.width == 1:
         return b.assign(f"extractelement <{width} x float> {dot}, i64 0")
     return _lanes(b, "float", dot, width, b.width)
 
 
-def _bfloat16_dot(b: Builder, total: str, operands: Sequence[str], width: int) -> str:
+def bfloat16_dot(b: Builder, total: str, operands: Sequence[str], width: int) -> str:
     name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * width}"
     sums, halves = f"<{width} x float>", f"<{2 * width} x bfloat>"
     b.module.declare(name, sums, (sums, halves, halves))

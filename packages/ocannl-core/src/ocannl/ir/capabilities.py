@@ -27,7 +27,7 @@ class Capabilities:
     vector_registers: int = 16
     bfloat16_dots: bool = False  # instructions that add the products of two pairs of bfloat16 to float32
     int16_dots: bool = False  # instructions that add the products of two pairs of int16 to int32
-    bfloat16_tiles: bool = False  # instructions that multiply tiles of bfloat16 matrices, see `ir.tile_products`
+    bfloat16_tile_rate: int = 0  # terms of products of bfloat16 tiles per cycle, see `ir.tile_products`; 0: unsupported
     cpu: Cpu = COMMON_CPU  # it affects loop order and tiling, but never the order of floating-point reductions
     timestamps: bool = False  # supports the statement `ReadClock`, with which profiles measure the parts of a nest
     operations: frozenset[str] = ALL_OPERATIONS  # core composes some of the others, see `compose_operations`
@@ -41,7 +41,7 @@ class Capabilities:
             f"online={self.wants_online_softmax} "
             f"lanes={self.grid_threads} align={self.alignment_bytes} private={self.private_arrays} "
             f"vectors={self.vector_registers}x{self.vector_bytes} dots={self.bfloat16_dots},{self.int16_dots} "
-            f"tiles={self.bfloat16_tiles} "
+            f"tiles={self.bfloat16_tile_rate} "
             f"without={','.join(sorted(ALL_OPERATIONS - self.operations))} "
             f"{self.cpu.canonical()}"
         )

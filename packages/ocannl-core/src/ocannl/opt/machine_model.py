@@ -179,9 +179,8 @@ MAX_LOCAL_OPERAND_BYTES = MAX_LOCAL_BYTES // 8  # of operands that are packed in
 MAX_GROUPED_BLOCKS = 4  # of rows that read a strip of columns before the next strip
 TILE_COPY_CYCLES = 0.3  # to copy a cell of an operand, or to store one of the results
 TILE_TRANSPOSE_CYCLES = 0.6  # the same, if rows become columns
-TILE_BLOCK_CYCLES = 250  # to configure tiles and store the sums of a block
-TILE_TERMS_PER_CYCLE = 512  # half of the peak of a core
-PAIR_TERMS_PER_CYCLE = 32  # of dot products of pairs, on processors with tiles
+TILE_BLOCK_CYCLES = 150  # to start a block and store its sums
+PAIR_TERMS_PER_CYCLE = 27  # of dot products of pairs in register tiles, whose operands are not packed in pairs
 
 # --- split and fused reductions --------------------------------------------------------------------------------------
 

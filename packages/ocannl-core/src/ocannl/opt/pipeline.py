@@ -165,7 +165,9 @@ def passes(
             "split_streams", lambda proc: split_streams(proc, c.cpu.l2.size_bytes), when=c.wants_schedule
         ),
         Pass(
-            "tensorize_products", lambda proc: tensorize_products(proc, c), when=c.wants_schedule and c.bfloat16_tiles
+            "tensorize_products",
+            lambda proc: tensorize_products(proc, c),
+            when=c.wants_schedule and c.bfloat16_tile_rate > 0,
         ),
         Pass(  # products without tiles
             "form_pair_dots",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ocannl.ir.affine import Sym
+from ocannl.ir.capabilities import Capabilities
 from ocannl.ir.loops import Buf, For, Ref, is_full
 from ocannl.ir.precision import bfloat16, float32
 from ocannl.ir.tile_products import MAX_COLUMNS, MAX_ROWS, TILE_COLUMNS, TILE_PAIRS, TILE_ROWS
@@ -122,6 +123,7 @@ def tile_columns(columns: int) -> int:
 
 def tileable_product(
     group: FusionGroup,
+    capabilities: Capabilities,
     weights: Collection[Buf] = (),
     may_pack: Callable[[TileableProduct], bool] = lambda product: True,
 ) -> TileableProduct | None:
@@ -139,10 +141,9 @@ def tileable_product(
         return None
     assigned = [_with_roles(group, left, right) for left, right in ((x, y), (y, x))]
     products = [product for product in assigned if product is not None and _fits_tiles(product) and may_pack(product)]
-    costs = {product: _tile_cycles(product, weights) for product in products}
+    costs = {product: _tile_cycles(product, capabilities.bfloat16_tile_rate, weights) for product in products}
     best = min(costs, key=costs.__getitem__, default=None)
-    terms = prod(old.sym.extent for old in (*group.loops, *reduction.loops))
-    return best if best is not None and costs[best] * machine.PAIR_TERMS_PER_CYCLE <= terms else None
+    return best if best is not None and costs[best] <= _pair_cycles(group) else None
 
 
 def _with_roles(group: FusionGroup, left: Ref, right: Ref) -> TileableProduct | None:
@@ -185,9 +186,9 @@ def _padding(product: TileableProduct, ref: Ref) -> float:
     return padding * product.padded_columns / product.column.extent if ref is product.right else padding
 
 
-def _tile_cycles(product: TileableProduct, weights: Collection[Buf]) -> float:
-    """Estimates the cycles of packing operands, of tiles, and of storing results, in transposed blocks if rows are
-    contiguous."""
+def _tile_cycles(product: TileableProduct, rate: int, weights: Collection[Buf]) -> float:
+    """Estimates the cycles of packing operands, of tiles with a rate of terms per cycle, and of storing results, in
+    transposed blocks if rows are contiguous."""
     copy, transpose = machine.TILE_COPY_CYCLES, machine.TILE_TRANSPOSE_CYCLES
     contiguous = {product.right: product.column, product.left: product.term}
     packing = sum(
@@ -201,4 +202,11 @@ def _tile_cycles(product: TileableProduct, weights: Collection[Buf]) -> float:
     terms = outer * row_tiles * TILE_ROWS * product.padded_columns * product.padded_terms
     terms *= prod(old.sym.extent for old in product.reduction_loops)
     storing = results * (copy if _is_contiguous(product.group, product.column) else transpose)
-    return packing + terms / machine.TILE_TERMS_PER_CYCLE + blocks * machine.TILE_BLOCK_CYCLES + storing
+    return packing + terms / rate + blocks * machine.TILE_BLOCK_CYCLES + storing
+
+
+def _pair_cycles(group: FusionGroup) -> float:
+    """Estimates the cycles of dot products of pairs, and of storing their results."""
+    results = prod(old.sym.extent for old in group.loops)
+    terms = results * prod(old.sym.extent for old in group.reductions[0].loops)
+    return terms / machine.PAIR_TERMS_PER_CYCLE + results * machine.TILE_COPY_CYCLES

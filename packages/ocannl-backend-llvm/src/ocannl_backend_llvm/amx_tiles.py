@@ -8,22 +8,20 @@ subnormal numbers to zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 
 from ocannl.ir.affine import Sym
-from ocannl.ir.loops import For, Ref
+from ocannl.ir.loops import Ref
 from ocannl.ir.tile_products import TILE_COLUMNS, TILE_PAIRS, TILE_ROWS, TileProduct
 from ocannl_backend_llvm.builder import Builder, Module
 from ocannl_backend_llvm.scalar import ScalarCode
+from ocannl_backend_llvm.tile_loops import LoopEmitter, emit_reduction
 
 ROW_BYTES = 64
 SUMS, LEFT, RIGHT = 0, 4, 6  # the first registers of the sums, row by row, and of the operands
-LoopEmitter = Callable[[Sym, int, int, int, Callable[[], None]], None]
-"""Emits a loop over a symbol from a first value to a limit, in steps, whose body the last argument emits."""
 
 
-def emit_tile_product(code: ScalarCode, product: TileProduct, emit_loop: LoopEmitter) -> None:
+def emit_by_tiles(code: ScalarCode, product: TileProduct, emit_loop: LoopEmitter) -> None:
     """Emits the product, which configures the tile registers and releases them."""
     b = code.b
     row_tiles, column_tiles = ceil(product.row.extent / TILE_ROWS), product.column.extent // TILE_COLUMNS
@@ -46,14 +44,7 @@ def emit_tile_product(code: ScalarCode, product: TileProduct, emit_loop: LoopEmi
         for m, n, register in sums:
             _call(b, "tdpbf16ps", f"i8 {register}", f"i8 {LEFT + m}", f"i8 {RIGHT + n}")
 
-    def reduction(loops: tuple[For, ...]) -> None:
-        if not loops:
-            step()
-            return
-        sym, size = loops[0].sym, 1 if loops[1:] else TILE_PAIRS
-        emit_loop(sym, sym.lo, sym.hi + 1, size, lambda: reduction(loops[1:]))
-
-    reduction(product.loops)
+    emit_reduction(product.loops, TILE_PAIRS, emit_loop, step)
     for m, n, register in sums:
         transfer("tilestored64", register, product.sums, m * TILE_ROWS, n * TILE_COLUMNS, product.row)
     _call(b, "tilerelease")

@@ -17,11 +17,11 @@ from llvmlite.binding.targets import FeatureMap
 from ocannl.codegen import Document
 from ocannl.ir.tile_products import MAX_ROWS
 from ocannl_backend_llvm import jit, parallel_codegen, tile_permission
+from ocannl_backend_llvm.amx_tiles import _configuration
 from ocannl_backend_llvm.builder import Instructions, Module
-from ocannl_backend_llvm.tile_products import _configuration
 
-FOLDER = Path(__file__).parent
-EMULATOR, INTRINSICS = (FOLDER.parents[1] / "support" / f"amx_{name}.c" for name in ("emulator", "intrinsics"))
+SUPPORT = Path(__file__).parents[2] / "support"
+EMULATOR, INTRINSICS = (SUPPORT / f"amx_{name}.c" for name in ("emulator", "intrinsics"))
 SERVER = jit.Target("x86_64-unknown-linux-gnu", "sapphirerapids", "+amx-bf16,+amx-tile,+avx512bf16,+avx512f,+avx512vl")
 GCC = shutil.which("gcc")
 
@@ -42,7 +42,7 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[s
     """The results of all programs, by name."""
     library = tmp_path_factory.mktemp("emulator") / "emulator.so"
     compiled("-shared", "-fPIC", "-o", library, EMULATOR)
-    command = [sys.executable, FOLDER / "emulated_tiles.py", library]
+    command = [sys.executable, SUPPORT / "emulated_tiles.py", library]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
     return {result["name"]: result for result in map(json.loads, done.stdout.splitlines())}
