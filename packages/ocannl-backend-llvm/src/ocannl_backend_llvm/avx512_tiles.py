@@ -1,7 +1,7 @@
 """Emits products of tiles by the instructions of AVX512-BF16, on processors without AMX.
 
 The sums of a few rows stay in vector registers during the whole reduction. Each step loads the pairs of a row of the
-right operand, and broadcasts a pair of each row of the left one. `vdpbf16ps` adds the dot products of pairs to sums, and
+right operand, and broadcasts a pair of each row of the left one. `vdpbf16ps` adds their dot products to the sums, and
 flushes subnormal numbers to zero.
 """
 

@@ -23,6 +23,7 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.substitution import substitute_statements
 from ocannl.opt.fusion.fuse_epilogues import fuse_epilogues
 from ocannl.opt.idioms.matrix_tiles.tensorize_products import tensorize_products
+from ocannl.opt.idioms.matrix_tiles.tiled_product import _group_size
 from ocannl.opt.pipeline import optimize
 
 TARGET = Capabilities(vector_bytes=64, vector_registers=32, bfloat16_dots=True, bfloat16_tile_rate=512)
@@ -148,9 +149,22 @@ def test_sums_of_too_many_parts_are_left() -> None:
 def test_strips_fit_the_cache() -> None:
     target = Capabilities(vector_bytes=64, bfloat16_tile_rate=512, cpu=Cpu(l2=CacheLevel(1 << 14, 8, 16, 48)))
     with mock.patch.multiple(machine, PAIR_TERMS_PER_CYCLE=SLOW, MIN_OUTER_TRIPS=2):
-        code = product(FORMS[0], operand("x", 170, 32), operand("y", 32, 165)).forward
+        code = product(FORMS[0], operand("x", 298, 32), operand("y", 32, 165)).forward
         assert check(code, target)
         assert "strip" in print_proc(optimized(code, target)[1])
+
+
+@pytest.mark.parametrize(("blocks", "size"), [(64, 4), (46, 2), (25, 3), (24, 3), (10, 1), (1, 1)])
+def test_groups_of_blocks_are_balanced(blocks: int, size: int) -> None:
+    assert _group_size(blocks) == size
+
+
+def test_threads_share_the_last_columns() -> None:
+    """Of 47 blocks of columns, 23 pairs are groups. Threads share the rows of the last block, except the last rows."""
+    code = product(FORMS[0], operand("x", 1500, 1024), operand("y", 1024, 1504)).forward
+    loops = [stmt for stmt in optimized(code)[1].body if isinstance(stmt, For)]
+    assert [stmt.sym.extent for stmt in loops] == [47, 23, 46, 1]  # the first one packs panels
+    assert all(stmt.parallel_chunk for stmt in loops[:3])
 
 
 @pytest.mark.parametrize("spec", ["m,k; k,n => m,n", "s,m,k; s,k,n => s,m,n", "s,m,k; k,n => s,m,n"])

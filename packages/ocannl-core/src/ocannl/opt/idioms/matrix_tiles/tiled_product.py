@@ -45,6 +45,7 @@ from ocannl.opt.idioms.matrix_tiles.packed_operands import (
     pack_right,
 )
 from ocannl.opt.idioms.matrix_tiles.tileable_product import TileableProduct, tile_columns
+from ocannl.opt.schedule.plan.register_tiles import imbalance_of_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +86,24 @@ class TiledProduct:
 
     def nests(self, outer: Blocks, inner: Sequence[Blocks], is_row_outside: bool) -> list[Stmt]:
         """Returns the nests over the blocks of the outer axis. If the operand of the inner axis is larger than its
-        share of the caches, groups of outer blocks read it in strips."""
+        share of the caches, groups of outer blocks read it in strips. A few blocks are inside of the others instead, so
+        that threads share the loop around them."""
+        if outer.count < min(machine.MIN_OUTER_TRIPS, inner[0].count):
+            return [nest for blocks in inner for nest in self.nests(blocks, [outer], not is_row_outside)]
         name = self.product.axes[not is_row_outside].name
-        members = 1
-        if not self.fits_cache(inner):
-            members = max(1, min(machine.MAX_GROUPED_BLOCKS, outer.count // machine.MIN_OUTER_TRIPS))
-        nests: list[Stmt] = []
-        for groups in blocks_of(outer.count, members):
-            group = self.loop(name, groups.count)
-            first = outer.first + (groups.first + group.sym) * members
-            body: list[Stmt] = []
-            for strips, strip in self.strips(inner) if groups.size > 1 else [(None, inner)]:
-                member = self.loop(name, groups.size) if groups.size > 1 else None
-                number = first if member is None else first + member.sym
-                line = self.line(ResultBlock(number, outer.size), strip, is_row_outside)
-                body += _in_loop(strips, _in_loop(member, line))
-            nests.append(self.in_outer_loops(group, body))
-        return nests
+        size = 1 if self.fits_cache(inner) else _group_size(outer.count)
+        group = self.loop(name, outer.count // size)
+        first = outer.first + Affine.of(group.sym) * size
+        body: list[Stmt] = []
+        for strips, strip in self.strips(inner) if size > 1 else [(None, inner)]:
+            member = self.loop(name, size) if size > 1 else None
+            number = first if member is None else first + member.sym
+            line = self.line(ResultBlock(number, outer.size), strip, is_row_outside)
+            body += _in_loop(strips, _in_loop(member, line))
+        grouped = outer.count // size * size
+        remaining = Blocks(outer.first + grouped, outer.count - grouped, outer.size)
+        nests = self.nests(remaining, inner, is_row_outside) if remaining.count else []
+        return [self.in_outer_loops(group, body), *nests]
 
     def in_outer_loops(self, group: For, body: Sequence[Stmt]) -> Stmt:
         """Returns the loop over groups, within the loops of the product around blocks, or around these if threads
@@ -242,3 +244,13 @@ class ResultBlock:
 
 def _in_loop(counter: For | None, body: Sequence[Stmt]) -> Body:
     return tuple(body) if counter is None else (replace(counter, body=tuple(body)),)
+
+
+def _group_size(blocks: int) -> int:
+    """Returns the number of blocks in a group, of which threads get nearly the same number."""
+    sizes = range(min(machine.MAX_GROUPED_BLOCKS, blocks // machine.MIN_OUTER_TRIPS), 1, -1)
+    balanced = (
+        size for size in sizes
+        if imbalance_of_parts(blocks // size * size, size) <= machine.MAX_GROUP_IMBALANCE
+    )  # fmt: skip
+    return next(balanced, 1)

@@ -103,7 +103,7 @@ def _min_imbalance(group: FusionGroup, plan: TilePlan) -> float:
     trip_counts, (outermost, tile_size) = plan.trip_counts, plan.loops[0]
     if not group.reductions or tile_size or trip_counts[outermost] >= machine.MIN_OUTER_TRIPS:
         return load_imbalance(plan)
-    return min(_imbalance(sym, plan.tile_sizes.get(sym, 1)) for sym in trip_counts)
+    return min(imbalance_of_parts(sym.extent, plan.tile_sizes.get(sym, 1)) for sym in trip_counts)
 
 
 def _with_distant_rows(group: FusionGroup, problem: TilingProblem, plan: TilePlan) -> TilePlan:
@@ -130,13 +130,13 @@ def load_imbalance(plan: TilePlan) -> float:
     """Returns the busiest thread's work relative to the mean, minus 1, averaged over `BALANCED_THREADS`, if threads
     take iterations of the outermost loop."""
     sym, size = plan.strip or (plan.loops[0][0], 1)
-    return _imbalance(sym, size * plan.tile_sizes.get(sym, 1))
+    return imbalance_of_parts(sym.extent, size * plan.tile_sizes.get(sym, 1))
 
 
-def _imbalance(sym: Sym, size: int) -> float:
-    """Returns the load imbalance of the loop over parts of this size."""
-    trip_count, counts = -(-sym.extent // size), machine.BALANCED_THREADS
-    return sum(-(-trip_count // threads) * threads * size / sym.extent - 1 for threads in counts) / len(counts)
+def imbalance_of_parts(extent: int, size: int) -> float:
+    """Returns the load imbalance of a loop over parts of this size."""
+    trip_count, counts = -(-extent // size), machine.BALANCED_THREADS
+    return sum(-(-trip_count // threads) * threads * size / extent - 1 for threads in counts) / len(counts)
 
 
 def plan_with_tile(group: FusionGroup, problem: TilingProblem, tile: Tile) -> TilePlan:
