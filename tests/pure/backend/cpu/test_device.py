@@ -6,10 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ocannl.backend import Location, OutOfMemory
+from ocannl.backend import Location, OutOfMemory, ZeroedPool
 from ocannl.backend.cpu import device as device_module
 from ocannl.backend.cpu.device import CpuDevice, memory_bytes
-from ocannl.backend.cpu.host_slab import ALIGNMENT_BYTES
+from ocannl.backend.cpu.host_slab import ALIGNMENT_BYTES, MIN_ZEROED_BYTES
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 1000, 1 << 20])
@@ -140,3 +140,10 @@ def test_the_garbage_collector_may_free_a_slab_during_an_allocation(monkeypatch)
     monkeypatch.setattr(device_module, "aligned_slab", collecting)
     device.alloc_pool(50)
     assert device.bytes_in_use == 50
+
+
+def test_large_slabs_are_zeroed():
+    """Smaller ones may reuse memory."""
+    large, small = (CpuDevice().alloc_pool(size) for size in (MIN_ZEROED_BYTES, MIN_ZEROED_BYTES - 1))
+    assert isinstance(large, ZeroedPool) and large.is_zeroed and not small.is_zeroed
+    assert large.address % (1 << 21) == 0 and not large.bytes[:: 1 << 12].any()

@@ -20,6 +20,7 @@ from ocannl.backend.api import (
     SharedInt64,
     SupportsHostMemory,
     Tunable,
+    ZeroedPool,
 )
 from ocannl.backend.hookspecs import hookimpl
 from ocannl.backend.saved_source import save_source
@@ -54,6 +55,7 @@ __all__ = [
     "Queue",
     "Tunable",
     "Unsupported",
+    "ZeroedPool",
     "hookimpl",
     "save_source",
 ]

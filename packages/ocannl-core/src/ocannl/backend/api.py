@@ -22,14 +22,14 @@ API_VERSION = 1
 """The version of this interface that the core implements. It rises with every change after which a plugin for the
 version before might not work."""
 
-API_MINOR = 9
+API_MINOR = 10
 """The number of additions to the interface since `API_VERSION` rose, which plugins may ignore."""
 
 OLDEST_API_VERSION = 1
 """The oldest version that the core still accepts from a plugin; at least the version before for a year."""
 
 Pool = Any
-"""A handle of a slab of device memory; opaque outside its device."""
+"""A handle of a slab of device memory; opaque outside its device, unless it is a `ZeroedPool`."""
 
 Entry = Callable[..., object]
 """A linked routine: called with the values of its static symbols, in the order of `Proc.syms`. The call executes the
@@ -52,6 +52,14 @@ class DirectCallable(Protocol):
         """Returns a function that takes the values of the symbols by keyword. It forwards a call to `fallback` while
         the two epochs differ, or when an argument is not an `int` within the bounds of its symbol."""
         ...
+
+
+@runtime_checkable
+class ZeroedPool(Protocol):
+    """A slab that tells whether all of its bytes were zero when it was allocated. Arrays that start with zeros are not
+    written in such a slab."""
+
+    is_zeroed: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from ocannl.backend.api import Event, Location, Queue, SupportsHostMemory
+from ocannl.backend.api import Event, Location, Queue, SupportsHostMemory, ZeroedPool
 from ocannl.base.errors import BackendError, DtypeError, OutOfMemory, ShapeError
 from ocannl.base.log import logger
 from ocannl.ir.tnode import TNode
@@ -46,6 +46,12 @@ class Resident:
     def may_change(self) -> bool:
         """Whether the array may be written without a change of its version."""
         return self.is_shared or bool(self.writers)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the bytes are still zero since the memory was allocated."""
+        pool = self.where.pool
+        return isinstance(pool, ZeroedPool) and pool.is_zeroed and self.version == 0 and not self.is_shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +253,10 @@ class Arrays:
         resident = self._residents[node]
         if resident.readers:
             self.before_write((resident,))
-        self.write(resident, self.queue.zero, resident.where, math.prod(node.dims, start=node.precision.nbytes))
+        if resident.is_zero:
+            self.write(resident, lambda: None)
+        else:
+            self.write(resident, self.queue.zero, resident.where, math.prod(node.dims, start=node.precision.nbytes))
 
     def copy_from_device(self, node: TNode, where: Location, dims: tuple[int, ...], kind: np.dtype[Any]) -> None:
         """Copies an array of another library on the same device to the node."""
