@@ -28,9 +28,11 @@ that every access is in bounds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
+from operator import is_not
 
 from ocannl.ir.affine import Affine, Bound, Cond, Sym, SymKind
 from ocannl.ir.assign import NOWHERE, Origin
@@ -124,6 +126,11 @@ class Ref:
                 if index_sym is sym:
                     total += coef * step
         return total
+
+    def substitute(self, values: Mapping[Sym, Affine]) -> Ref:
+        """Returns the cell with values in place of symbols; itself if it does not depend on these."""
+        indices = tuple([index.substitute(values) for index in self.indices])
+        return Ref(self.buf, indices) if any(map(is_not, indices, self.indices)) else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class FusionGroup(Analyzed):
         """Substitutes `values` for symbols of the parallel loops."""
 
         def ref(old: Ref) -> Ref:
-            return Ref(old.buf, tuple([at.substitute(values) for at in old.indices]))
+            return old.substitute(values)
 
         def in_loop(loop: For) -> For:
             return replace(loop, lo=loop.lo.substitute(values), hi=loop.hi.substitute(values))

@@ -56,8 +56,8 @@ def substitute(expr: Expr, values: Mapping[Sym, Affine]) -> Expr:
     def leaf(node: Expr) -> Expr:
         match node:
             case Load(ref):
-                at = tuple([a.substitute(values) for a in ref.indices])
-                return node if same_objects(at, ref.indices) else Load(Ref(ref.buf, at))
+                cell = ref.substitute(values)
+                return node if cell is ref else Load(cell)
             case IndexValue(index, precision):
                 new = index.substitute(values)
                 return node if new is index else IndexValue(new, precision)
@@ -91,12 +91,7 @@ def with_buffers(body: Body, new: Mapping[Buf, Buf]) -> Body:
 
 def substitute_statements(body: Body, values: Mapping[Sym, Affine]) -> Body:
     """Substitutes `values` for symbols in the statements."""
-
-    def ref(old: Ref) -> Ref:
-        at = tuple([index.substitute(values) for index in old.indices])
-        return old if same_objects(at, old.indices) else Ref(old.buf, at)
-
-    return map_statements(body, ref, lambda node: substitute(node, values), values)
+    return map_statements(body, lambda ref: ref.substitute(values), lambda node: substitute(node, values), values)
 
 
 def map_statements(

@@ -267,6 +267,6 @@ def _reads_same_values(nest: PerfectNest, reader: PerfectNest, at: int, reader_a
             for use in loads(reader.leaf.value):
                 if use.buf is nest.leaf.ref.buf:
                     values = match_indices(nest.leaf.ref, use)
-                    if tuple([index.substitute(values) for index in read.indices]) != target.indices:
+                    if read.substitute(values).indices != target.indices:
                         return False
     return True

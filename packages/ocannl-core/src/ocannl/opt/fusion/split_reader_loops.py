@@ -82,6 +82,5 @@ def _with_loops(stmt: Stmt, digits: Mapping[Sym, Terms], values: Mapping[Sym, Af
         case If(cond, (inner,)):
             return If(cond.substitute(values), (_with_loops(inner, digits, values),))
         case Store(ref, value) | Update(ref, _, value):
-            at = tuple([index.substitute(values) for index in ref.indices])
-            return replace(stmt, ref=Ref(ref.buf, at), value=substitute(value, values))
+            return replace(stmt, ref=ref.substitute(values), value=substitute(value, values))
     return stmt

@@ -14,7 +14,6 @@ from ocannl.ir.loops import (
     Expr,
     For,
     Proc,
-    Ref,
     Stmt,
     Store,
     Update,
@@ -117,7 +116,7 @@ class _GatherStores:
                 loops.append(loop(sym, (), stmt.origin))
                 values[stmt.sym] = Affine.of(sym)
             (stmt,) = stmt.body
-        cell = Ref(stmt.ref.buf, tuple([index.substitute(values) for index in stmt.ref.indices]))
+        cell = stmt.ref.substitute(values)
         return wrap_in_loops(loops, TRUE, (Store(cell, initial, stmt.origin),))
 
 

@@ -202,7 +202,7 @@ def _bind_index(nest: PerfectNest, sym: Sym, loops: Sequence[For], index: Expr, 
     """The loops around the value, with the index bound at the outermost position where it is defined."""
     indirect = Sym(sym.name, 0, sym.hi, SymKind.INDIRECT)
     values = {sym: Affine.of(indirect)}
-    ref = replace(nest.leaf.ref, indices=tuple([index.substitute(values) for index in nest.leaf.ref.indices]))
+    ref = nest.leaf.ref.substitute(values)
     leaf = replace(nest.leaf, ref=ref, value=substitute(value, values))
     index_syms = free_symbols(index)
     depth = max((n + 1 for n, loop in enumerate(loops) if loop.sym in index_syms), default=0)

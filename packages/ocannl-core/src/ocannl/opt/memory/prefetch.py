@@ -180,7 +180,7 @@ def first_cell(ref: Ref, lanes: For) -> Ref:
     """Returns the cell in the first iteration of the loop and of all loops inside it."""
     loops = (lanes, *(node for node in walk(lanes.body) if isinstance(node, For)))
     first = {loop.sym: Affine((), loop.sym.lo) for loop in loops}
-    return Ref(ref.buf, tuple([index.substitute(first) for index in ref.indices]))
+    return ref.substitute(first)
 
 
 def is_reduction_loop(stmt: Stmt, accumulators: set[Buf]) -> bool:

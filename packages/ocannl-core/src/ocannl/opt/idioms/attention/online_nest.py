@@ -252,7 +252,7 @@ class OnlineSoftmaxNest:
         )
         for store, value in zip((self.match.exponentials, self.match.probabilities), values, strict=True):
             if store is not None and store.ref.buf in self.stored_bufs:
-                ref = Ref(store.ref.buf, tuple([index.substitute(key_values) for index in store.ref.indices]))
+                ref = store.ref.substitute(key_values)
                 stmts.append(replace(store, ref=ref, value=cast_to(value, ref.buf.precision)))
         in_range = self.in_range(block_sym, key_sym)
         body = tuple(stmts) if in_range.is_true else (If(in_range, tuple(stmts)),)

@@ -65,8 +65,7 @@ class RecomputeNest:
         body: list[Stmt] = []
         stores = []
         for ref in consumer.recomputed_refs:
-            indices = tuple([index.substitute({self.key: self.key_value}) for index in ref.indices])
-            value = self.values.value(Ref(ref.buf, indices), self.position)
+            value = self.values.value(ref.substitute({self.key: self.key_value}), self.position)
             row = local_buffer(self.names("row"), ref.buf.precision, (self.key_block,))
             rows[ref] = Ref(row, (Affine.of(self.key_sym),))
             masked = value if self.in_range.is_true else When(self.in_range, value, Const(0, value.precision))

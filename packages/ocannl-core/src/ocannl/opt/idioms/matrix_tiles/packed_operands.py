@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ocannl.ir.affine import TRUE, Affine, Sym
@@ -34,11 +34,6 @@ def counted_blocks(first: int, count: int, size: int) -> list[Blocks]:
     return [Blocks(Affine((), first), count, size)] if count and size else []
 
 
-def at(ref: Ref, values: Mapping[Sym, Affine]) -> Ref:
-    """Substitutes values for symbols in the indices of a cell."""
-    return Ref(ref.buf, tuple([index.substitute(values) for index in ref.indices]))
-
-
 @dataclass(frozen=True, slots=True)
 class PackedOperand:
     """A cell of an operand, and the nests that fill its buffer; none if the operand is read in place."""
@@ -56,7 +51,7 @@ def pack_left(product: TileableProduct, names: Namer, space: MemorySpace) -> Pac
     fresh = {sym: Sym(names(sym.name), sym.lo, sym.hi) for sym in (*outer, row, term)}
     values = {old: Affine.of(new) for old, new in fresh.items()}
     loops = (*_longest_first(fresh[sym] for sym in (*outer, row)), fresh[term])
-    copy = _nest(loops, [(at(ref, values), Load(at(product.left, values)))])
+    copy = _nest(loops, [(ref.substitute(values), Load(product.left.substitute(values)))])
     if not padding:
         return PackedOperand(ref, (copy,))
     sizes = (*buf.shape[:-1], padding)
@@ -175,7 +170,7 @@ class _PanelCopy:
             column: (self.columns.first + self.panel) * width + self.cell + column.lo,
             self.product.term: self.first_term + term + self.product.term.lo,
         }
-        return at(self.product.right, values)
+        return self.product.right.substitute(values)
 
     def pairs(
         self, loops: tuple[Sym, ...], cell: Sym, source: Callable[[Affine], Ref], step: Sym | None = None

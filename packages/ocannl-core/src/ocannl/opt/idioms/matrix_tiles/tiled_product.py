@@ -38,7 +38,6 @@ from ocannl.opt.analysis.substitution import map_expr, substitute_statements
 from ocannl.opt.idioms.matrix_tiles.packed_operands import (
     Blocks,
     PackedOperand,
-    at,
     blocks_of,
     counted_blocks,
     pack_left,
@@ -180,7 +179,7 @@ class TiledProduct:
         terms = {product.row: self.first_row(rows) + row, product.term: (first_pair + pair) * 2 + product.term.lo}
         pairs = {self.panel: columns.number, product.column: Affine.of(column), self.pair: first_pair + pair}
         cell = Ref(sums, (Affine.of(row), Affine.of(column)))
-        left, right = at(self.left.ref, {**values, **terms}), at(self.right.ref, {**values, **pairs})
+        left, right = self.left.ref.substitute({**values, **terms}), self.right.ref.substitute({**values, **pairs})
         loops = tuple([loop(sym, ()) for sym in (*inner.values(), pair)])
         return TileProduct(cell, left, right, row, column, loops).stmt(self.names("acc"))
 

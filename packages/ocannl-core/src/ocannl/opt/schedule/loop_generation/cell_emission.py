@@ -84,7 +84,7 @@ class _InvariantHoister:
     def _ref(self, ref: Ref, cell: TileCell) -> Ref:
         if ref.buf in self._accs:
             return Ref(self._accs[ref.buf], cell.indices)
-        return Ref(ref.buf, tuple([index.substitute(cell.values) for index in ref.indices]))
+        return ref.substitute(cell.values)
 
     def _value(self, expr: Expr, cell: TileCell, variables: Mapping[str, Var]) -> Expr:
         """Returns the expression in this cell, with invariant subexpressions hoisted."""

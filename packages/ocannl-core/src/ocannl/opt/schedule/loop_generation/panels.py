@@ -105,7 +105,7 @@ class Panel:
             syms += [sym for sym in (tile, cell) if sym.extent > 1]
 
         def at(ref: Ref) -> Ref:
-            return Ref(ref.buf, tuple([index.substitute(values).substitute(region.values) for index in ref.indices]))
+            return ref.substitute(values).substitute(region.values)
 
         source, target = at(self.source), at(self.cell(block, plan, tile_numbers))
         loops = sorted(syms, key=lambda sym: -abs(source.stride(sym)))  # in the order of the source's addresses

@@ -236,7 +236,7 @@ class _TileBuilder:
                 end = min(vector + line_vectors, strip.vectors)
                 lane = end * strip.lanes - 1 if ref in later else vector * strip.lanes
                 values = {**region.values, **rows, region.vector: strip.first + lane}
-                cell = Ref(ref.buf, tuple([index.substitute(values) for index in ref.indices]))
+                cell = ref.substitute(values)
                 body.append(Prefetch(cell, distance))
         return tuple(body)
 
