@@ -16,7 +16,7 @@ import pytest
 
 import ocannl as oc
 from ocannl import train
-from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.capabilities import Capabilities, TileUnit
 from ocannl.ir.cpu import cpu_from_tree
 from ocannl.ir.loops import For, Prefetch, Proc, Store
 from ocannl.ir.tnode import TNode
@@ -29,11 +29,11 @@ from ocannl.opt.schedule.schedule import schedule_with
 
 FOLDER = Path(__file__).parents[1] / "machines"
 VECTOR_REGISTERS = {"zen_5": (64, 32), "granite_rapids": (64, 32), "avx2_laptop": (32, 16), "made_up": (16, 32)}
-TILE_RATES = {"granite_rapids": 512, "zen_5": 32}
+TILE_UNITS = {"granite_rapids": TileUnit(512, 49), "zen_5": TileUnit(32, 80)}
 TARGETS = {
     name: Capabilities(
         vector_bytes=width, vector_registers=registers,
-        bfloat16_dots=width == 64, bfloat16_tile_rate=TILE_RATES.get(name, 0),
+        bfloat16_dots=width == 64, bfloat16_tiles=TILE_UNITS.get(name),
         cpu=cpu_from_tree(json.loads((FOLDER / f"{name}.json").read_text(encoding="ascii"))),
     )
     for name, (width, registers) in VECTOR_REGISTERS.items()

@@ -96,6 +96,14 @@ def programs() -> Iterator[tuple[str, Error, Program]]:
         "bound of sums", lambda got: float((np.abs(got - left @ right) / bound).max()),
         lambda threads: values(tensor, "llvm", threads),
     )  # fmt: skip
+    large, small = np.ones((64, 5000)), np.full((5000, 64), 2.0**-24)
+    small[0] = 1.0
+    total = product(FORMS["nn"], *(oc.tensor(x.astype(ml_dtypes.bfloat16)) for x in (large, small)))
+    yield (
+        "bound of sums of a large and many small terms",
+        lambda got: float((np.abs(got - large @ small) / (64 * EPS * (large @ small))).max()),
+        lambda threads: values(total, "llvm", threads),
+    )
     losses = training_step("numpy")
     yield (
         "training step", lambda got: float(np.abs(got / losses - 1).max() / 2.0**-8),

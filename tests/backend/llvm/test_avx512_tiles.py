@@ -10,10 +10,10 @@ from tile_programs import EXACT, always_tiled, programs
 from ocannl.ir.affine import Affine, Sym
 from ocannl.ir.loops import AccessMode, Buf, MemorySpace, Proc, Ref, loop, row_major
 from ocannl.ir.precision import Precision, bfloat16, float32
-from ocannl.ir.tile_products import MAX_COLUMNS, MAX_ROWS, TILE_COLUMNS, TILE_PAIRS, TileProduct
+from ocannl.ir.tile_products import MAX_COLUMNS, MAX_ROWS, TILE_COLUMNS, TileProduct
 from ocannl.ir.tnode import Role, TNode
 from ocannl_backend_llvm import jit
-from ocannl_backend_llvm.avx512_tiles import MAX_REGISTER_ROWS, UNROLLED_PAIRS
+from ocannl_backend_llvm.avx512_tiles import MAX_BLOCK_PAIRS, UNROLLED_PAIRS
 from ocannl_backend_llvm.emit import emit
 
 SERVER = jit.Target("x86_64-unknown-linux-gnu", "cooperlake", "+avx512bf16,+avx512f,+avx512vl")
@@ -40,9 +40,9 @@ def buf(name: str, *shape: int, kind: Precision = bfloat16) -> Buf:
     return Buf(name, kind, shape, row_major(shape), MemorySpace.GLOBAL, access, node)
 
 
-def assembly(rows: int, columns: int) -> str:
+def assembly(rows: int, columns: int, pairs: int) -> str:
     """The code of a product for the server, whatever the processor that the tests run on."""
-    row, column, pair = Sym("r", 0, rows - 1), Sym("c", 0, columns - 1), Sym("k", 0, 2 * TILE_PAIRS - 1)
+    row, column, pair = Sym("r", 0, rows - 1), Sym("c", 0, columns - 1), Sym("k", 0, pairs - 1)
     x, w = buf("x", rows, 2 * pair.extent), buf("w", pair.extent, columns, 2)
     sums = buf("sums", rows, columns, kind=float32)
     left, right = Ref(x, (Affine.of(row), Affine.of(pair) * 2)), Ref(w, (Affine.of(pair), Affine.of(column), Affine()))
@@ -59,21 +59,28 @@ def assembly(rows: int, columns: int) -> str:
     return machine.emit_assembly(module)
 
 
-@pytest.mark.parametrize("columns", [TILE_COLUMNS, MAX_COLUMNS])
+@pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize(
-    ("rows", "groups"), [(1, [1]), (8, [8]), (9, [5, 4]), (17, [6, 5]), (25, [7, 4]), (MAX_ROWS, [MAX_REGISTER_ROWS])]
-)
-def test_sums_stay_in_registers(rows: int, groups: list[int], columns: int) -> None:
+    ("columns", "rows", "groups"),
+    [
+        (MAX_COLUMNS, 1, [1]), (MAX_COLUMNS, 8, [8]), (MAX_COLUMNS, 9, [5, 4]), (MAX_COLUMNS, 17, [6, 5]),
+        (MAX_COLUMNS, 25, [7, 4]), (MAX_COLUMNS, MAX_ROWS, [8]), (TILE_COLUMNS, 9, [9]), (TILE_COLUMNS, 17, [9, 8]),
+        (TILE_COLUMNS, MAX_ROWS, [16]),
+    ],
+)  # fmt: skip
+def test_sums_of_a_block_stay_in_registers(columns: int, rows: int, groups: list[int], blocks: int) -> None:
     """Groups of the same size are a loop."""
-    code = assembly(rows, columns)
+    code = assembly(rows, columns, blocks * MAX_BLOCK_PAIRS)
     assert "Spill" not in code
     assert code.count("vdpbf16ps") == UNROLLED_PAIRS * sum(groups) * columns // TILE_COLUMNS
+    assert ("vaddps" in code) == (blocks > 1)
 
 
 def test_rates_of_targets() -> None:
     rates = {
-        "+avx512bf16,+avx512f,+avx512vl": 32, "+avx512f,+avx512vl": 0, "+avx512bf16,+avx512f": 0,
+        "+avx512bf16,+avx512f,+avx512vl": 32, "+avx512f,+avx512vl": None, "+avx512bf16,+avx512f": None,
         "+amx-bf16,+amx-tile,+avx512bf16,+avx512f,+avx512vl": 512,
     }  # fmt: skip
     for features, rate in rates.items():
-        assert jit.Target(SERVER.triple, SERVER.cpu, features).instructions.bfloat16_tile_rate == rate
+        unit = jit.Target(SERVER.triple, SERVER.cpu, features).instructions.tile_unit
+        assert (unit and unit.terms_per_cycle) == rate

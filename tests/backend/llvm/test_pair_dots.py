@@ -53,6 +53,16 @@ def test_the_error_is_within_the_bound_of_sums(form):
     assert np.all(np.abs(evaluated(result)[0] - exact) <= 64 * 2.0**-23 * absolute)
 
 
+def test_the_bound_holds_for_a_large_and_many_small_terms():
+    """Of which each vanishes if it is added to the large one."""
+    x, y = np.ones((8, 5000)), np.full((5000, 40), 2.0**-24)
+    y[0] = 1.0
+    result = oc.einsum("m,k; k,n => m,n", *(oc.tensor(v.astype(ml_dtypes.bfloat16)) for v in (x, y)))
+    got, code = evaluated(result.with_dtype("float32"))
+    assert np.all(np.abs(got - x @ y) <= 64 * 2.0**-23 * (x @ y))
+    assert INSTRUCTION in code or not jit.host().instructions.bfloat16_dots
+
+
 def test_results_do_not_depend_on_threads():
     rng = np.random.default_rng(0)
     result, *_ = product("nn", (300, 256, 200), lambda shape: rng.standard_normal(shape))

@@ -14,7 +14,7 @@ import pytest
 from ocannl.ir import loops as ir
 from ocannl.ir.affine import TRUE, Affine, Sym, SymKind
 from ocannl.ir.assign import Assign, Call, Comp, Index, IndirectIndex, Loop, Number, Piece, Read, Seq, Value
-from ocannl.ir.capabilities import ALL_OPERATIONS, Capabilities
+from ocannl.ir.capabilities import ALL_OPERATIONS, Capabilities, TileUnit
 from ocannl.ir.cpu import CacheLevel, Cpu
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import MemorySpace, Proc
@@ -71,7 +71,7 @@ from ocannl.opt.simplify.split_live_ranges import split_live_ranges
 TARGET = Capabilities()
 FEW_OPERATIONS = Capabilities(operations=ALL_OPERATIONS - {"abs"})
 SMALL_CPU = Cpu(l3=CacheLevel(128, 2, 8, 8), memory_latency_cycles=8, memory_bytes_per_cycle=4)
-TILING_TARGET = Capabilities(vector_bytes=64, bfloat16_tile_rate=512)
+TILING_TARGET = Capabilities(vector_bytes=64, bfloat16_tiles=TileUnit(512, 49))
 PAIRING_TARGET = Capabilities(vector_bytes=16, bfloat16_dots=True)
 
 

@@ -19,7 +19,7 @@ def _capabilities() -> Capabilities:
     capabilities = native_capabilities(LLVM_TYPES, jit.host().vector_registers, _compile)
     present = jit.host().instructions
     return replace(
-        capabilities, bfloat16_dots=present.bfloat16_dots, bfloat16_tile_rate=present.bfloat16_tile_rate,
+        capabilities, bfloat16_dots=present.bfloat16_dots, bfloat16_tiles=present.tile_unit,
         int16_dots=present.int16_lanes > 0, private_arrays=True,
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from ocannl.codegen import Document
+from ocannl.ir.capabilities import TileUnit
 
 FULL_WIDTH_VECTORS = '"prefer-vector-width"="512"'  # overrides CPU defaults of 256
 
@@ -23,10 +24,11 @@ class Instructions:
     bfloat16_tiles: bool = False  # multiplies tiles of bfloat16 matrices
 
     @property
-    def bfloat16_tile_rate(self) -> int:
-        """The terms of products of bfloat16 tiles per cycle: half of the peak of AMX, or that of AVX512-BF16 with one
-        instruction per cycle; 0 without these instructions."""
-        return 512 if self.bfloat16_tiles else 32 if self.bfloat16_dots else 0
+    def tile_unit(self) -> TileUnit | None:
+        """The instructions for products of bfloat16 tiles; at half of the peak rate of AMX."""
+        if self.bfloat16_tiles:
+            return TileUnit(terms_per_cycle=512, additions=49)
+        return TileUnit(terms_per_cycle=32, additions=80) if self.bfloat16_dots else None
 
 
 DEFINITION = re.compile(r"define ([^(]*)\((.*?)\)(.*) {")  # the first line of a function

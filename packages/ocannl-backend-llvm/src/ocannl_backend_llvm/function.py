@@ -44,7 +44,7 @@ from ocannl.ir.private_scope import THREAD_BYTES, private_offsets
 from ocannl.ir.stack_size import MAX_LOCAL_BYTES
 from ocannl.ir.tile_products import tile_product
 from ocannl_backend_llvm.amx_tiles import emit_by_tiles
-from ocannl_backend_llvm.avx512_tiles import emit_by_dots
+from ocannl_backend_llvm.avx512_tiles import emit_dot_products
 from ocannl_backend_llvm.builder import FULL_WIDTH_VECTORS, Builder, Module
 from ocannl_backend_llvm.control_block import (
     CHUNK_FUNCTION_PARAMS,
@@ -249,9 +249,9 @@ class FunctionEmitter:
         if isinstance(lo, int) and isinstance(hi, int):
             if lo >= hi:
                 return
-            product = tile_product(stmt) if b.module.instructions.bfloat16_tile_rate else None
+            product = tile_product(stmt) if b.module.instructions.tile_unit else None
             if product is not None:
-                emit = emit_by_tiles if b.module.instructions.bfloat16_tiles else emit_by_dots
+                emit = emit_by_tiles if b.module.instructions.bfloat16_tiles else emit_dot_products
                 emit(self.code, product, self.counted_loop)
                 return
             if lo + step >= hi:

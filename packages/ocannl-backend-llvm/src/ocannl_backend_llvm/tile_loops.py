@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import For
 
-LoopEmitter = Callable[[Sym, int, int, int, Callable[[], None]], None]
+LoopEmitter = Callable[[Sym, int | str, int | str, int, Callable[[], None]], None]
 """Emits a loop over a symbol from a first value to a limit, in steps, whose body the last argument emits."""
 
 

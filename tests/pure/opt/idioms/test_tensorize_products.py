@@ -10,7 +10,7 @@ import pytest
 
 import ocannl as oc
 from ocannl.ir.affine import Affine
-from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.capabilities import Capabilities, TileUnit
 from ocannl.ir.cpu import CacheLevel, Cpu
 from ocannl.ir.interpret import interpret
 from ocannl.ir.loops import For, MemorySpace, Proc
@@ -26,7 +26,8 @@ from ocannl.opt.idioms.matrix_tiles.tensorize_products import tensorize_products
 from ocannl.opt.idioms.matrix_tiles.tiled_product import _group_size
 from ocannl.opt.pipeline import optimize
 
-TARGET = Capabilities(vector_bytes=64, vector_registers=32, bfloat16_dots=True, bfloat16_tile_rate=512)
+UNIT = TileUnit(terms_per_cycle=512, additions=49)
+TARGET = Capabilities(vector_bytes=64, vector_registers=32, bfloat16_dots=True, bfloat16_tiles=UNIT)
 SLOW = 2.0**-40  # pairs per cycle, if tiles are to compute all products
 
 
@@ -103,7 +104,7 @@ def test_the_smaller_operand_is_packed() -> None:
 def test_weights_are_packed_once() -> None:
     weight = oc.param("w", output=[512, 64], dtype="bfloat16")
     code = product("m,k; n,k => m,n", operand("x", 32, 64), weight).forward
-    _, after = optimized(code, Capabilities(vector_bytes=64, bfloat16_tile_rate=512, wants_precomputed_weights=True))
+    _, after = optimized(code, Capabilities(vector_bytes=64, bfloat16_tiles=UNIT, wants_precomputed_weights=True))
     (tile,) = tiles(after)
     assert tile.right.buf.name.startswith("w") and tile.right.buf.access.value == "precomputed"
 
@@ -141,13 +142,13 @@ def test_parts_of_convolutions() -> None:
 
 
 def test_sums_of_too_many_parts_are_left() -> None:
-    x, y = operand("x", 32, 32 * 41), operand("y", 32 * 41, 32)
+    x, y = operand("x", 32, 32 * 46), operand("y", 32 * 46, 32)
     with mock.patch.multiple(machine, PAIR_TERMS_PER_CYCLE=SLOW, MAX_TILE_TERMS=32):
         assert not tiles(optimized(product(FORMS[0], x, y).forward)[1])
 
 
 def test_strips_fit_the_cache() -> None:
-    target = Capabilities(vector_bytes=64, bfloat16_tile_rate=512, cpu=Cpu(l2=CacheLevel(1 << 14, 8, 16, 48)))
+    target = Capabilities(vector_bytes=64, bfloat16_tiles=UNIT, cpu=Cpu(l2=CacheLevel(1 << 14, 8, 16, 48)))
     with mock.patch.multiple(machine, PAIR_TERMS_PER_CYCLE=SLOW, MIN_OUTER_TRIPS=2):
         code = product(FORMS[0], operand("x", 298, 32), operand("y", 32, 165)).forward
         assert check(code, target)

@@ -12,6 +12,19 @@ ALL_OPERATIONS = frozenset(op.name for op in OPS)
 
 
 @dataclass(frozen=True, slots=True)
+class TileUnit:
+    """The instructions that compute products of tiles.
+
+    Attributes:
+        terms_per_cycle: The number of terms that are multiplied and added per cycle.
+        additions: The number of rounded additions that a term takes part in, in a sum of up to `MAX_TILE_TERMS` terms.
+    """
+
+    terms_per_cycle: int
+    additions: int
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """The capabilities of a backend, read by the optimizer and the conformance kit: a claimed capability must work, a
     program that needs any other must raise `Unsupported` naming the field."""
@@ -27,7 +40,7 @@ class Capabilities:
     vector_registers: int = 16
     bfloat16_dots: bool = False  # instructions that add the products of two pairs of bfloat16 to float32
     int16_dots: bool = False  # instructions that add the products of two pairs of int16 to int32
-    bfloat16_tile_rate: int = 0  # terms of products of bfloat16 tiles per cycle, see `ir.tile_products`; 0: unsupported
+    bfloat16_tiles: TileUnit | None = None  # instructions for products of bfloat16 tiles, see `ir.tile_products`
     cpu: Cpu = COMMON_CPU  # it affects loop order and tiling, but never the order of floating-point reductions
     timestamps: bool = False  # supports the statement `ReadClock`, with which profiles measure the parts of a nest
     operations: frozenset[str] = ALL_OPERATIONS  # core composes some of the others, see `compose_operations`
@@ -41,7 +54,7 @@ class Capabilities:
             f"online={self.wants_online_softmax} "
             f"lanes={self.grid_threads} align={self.alignment_bytes} private={self.private_arrays} "
             f"vectors={self.vector_registers}x{self.vector_bytes} dots={self.bfloat16_dots},{self.int16_dots} "
-            f"tiles={self.bfloat16_tile_rate} "
+            f"tiles={self.bfloat16_tiles} "
             f"without={','.join(sorted(ALL_OPERATIONS - self.operations))} "
             f"{self.cpu.canonical()}"
         )

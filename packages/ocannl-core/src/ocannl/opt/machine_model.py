@@ -169,14 +169,13 @@ TERMS_PER_BUCKET = 8  # on average; with more, a bucket of rare rows may seem to
 
 # --- products of tiles of matrices -----------------------------------------------------------------------------------
 
-MAX_TILE_TERMS = 1 << 10  # that tiles add up before their sums are stored: 16 + 1 + 32 additions take part in one
-MAX_TILE_PARTS = 40  # such sums that are added up
+MAX_TILE_TERMS = 1 << 10  # of a sum before it is stored, see `TileUnit.additions`
 MIN_TILE_TERMS = 16  # of a reduction, which is padded to 32
 MIN_TILE_ROWS = 8  # of a product, in tiles of 16
 MAX_TILE_PADDING = 2.0  # padded terms and columns per term and column
 MAX_TILE_OPERAND_GROWTH = 2.0  # cells of a packed operand per cell of its array, as for the patches of a convolution
 MAX_LOCAL_OPERAND_BYTES = MAX_LOCAL_BYTES // 8  # of operands that are packed inside of loops
-MAX_GROUPED_BLOCKS = 4  # of rows that read a strip of columns before the next strip
+MAX_GROUPED_BLOCKS = 4  # of an axis that read a strip of the other axis before the next strip
 MAX_GROUP_IMBALANCE = 0.05  # of the loop over such groups
 TILE_COPY_CYCLES = 0.3  # to copy a cell of an operand, or to store one of the results
 TILE_TRANSPOSE_CYCLES = 0.6  # the same, if rows become columns

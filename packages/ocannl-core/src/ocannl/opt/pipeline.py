@@ -167,7 +167,7 @@ def passes(
         Pass(
             "tensorize_products",
             lambda proc: tensorize_products(proc, c),
-            when=c.wants_schedule and c.bfloat16_tile_rate > 0,
+            when=c.wants_schedule and c.bfloat16_tiles is not None,
         ),
         Pass(  # products without tiles
             "form_pair_dots",

@@ -102,9 +102,10 @@ class _LayoutSearch:
         executed = groups
         if capabilities.bfloat16_dots or capabilities.int16_dots:
             executed = [group and (group_of_pairs(group, capabilities, self.names) or group) for group in groups]
-        if capabilities.bfloat16_tile_rate:  # tiles read operands that are packed from any layout
+        unit = capabilities.bfloat16_tiles
+        if unit:  # tiles read operands that are packed from any layout
             executed = [
-                None if group is None or tileable_product(group, capabilities, self._weights) else scheduled
+                None if group is None or tileable_product(group, unit, self._weights) else scheduled
                 for group, scheduled in zip(groups, executed, strict=True)
             ]
         problems = [None if group is None else tiling_problem(group, capabilities) for group in executed]

@@ -57,8 +57,7 @@ def contradictions(claimed: Capabilities) -> dict[str, bool]:
         "`vector_registers` is not positive": claimed.vector_registers < 1,
         "`bfloat16_dots` needs `bfloat16`, `float32` and `vector_bytes`": claimed.bfloat16_dots
         and not (width and {"bfloat16", "float32"} <= claimed.precisions),
-        "`bfloat16_tile_rate` is negative": claimed.bfloat16_tile_rate < 0,
-        "`bfloat16_tile_rate` needs `bfloat16`, `float32` and `vector_bytes`": claimed.bfloat16_tile_rate > 0
+        "`bfloat16_tiles` needs `bfloat16`, `float32` and `vector_bytes`": claimed.bfloat16_tiles is not None
         and not (width and {"bfloat16", "float32"} <= claimed.precisions),
         "`int16_dots` needs `int16`, `int32` and `vector_bytes`": claimed.int16_dots
         and not (width and {"int16", "int32"} <= claimed.precisions),

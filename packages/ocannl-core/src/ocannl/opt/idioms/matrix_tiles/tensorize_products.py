@@ -54,7 +54,7 @@ def tensorize_products(proc: Proc, capabilities: Capabilities) -> Proc:
     bufs: list[Buf] = []
     for stmt in proc.body:
         group = group_of(stmt, names)
-        product = None if group is None else tileable_product(group, capabilities, weights)
+        product = None if group is None else tileable_product(group, capabilities.bfloat16_tiles, weights)
         if product is None:
             nest = _ProductsInLoops.of(stmt, names, capabilities, weights)
             changed = nest.stmt(stmt)
@@ -111,7 +111,8 @@ class _ProductsInLoops:
         starts_from_constant = all(isinstance(reduction.init, Const) for reduction in group.reductions)
         syms = [*group.syms, *(sym for reduction in group.reductions for sym in reduction.syms)]
         free = [ref.buf for ref in group.reads if ref.buf in self.weights and self.is_invariant(ref, syms)]
-        return tileable_product(group, self.capabilities, free, self.may_pack) if starts_from_constant else None
+        unit = self.capabilities.bfloat16_tiles
+        return tileable_product(group, unit, free, self.may_pack) if starts_from_constant else None
 
     def is_invariant(self, ref: Ref, syms: Collection[Sym]) -> bool:
         """Whether an operand depends on no loop but the given ones, and the statement does not write it."""

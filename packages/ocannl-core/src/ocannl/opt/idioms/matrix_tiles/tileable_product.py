@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ocannl.ir.affine import Sym
-from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.capabilities import TileUnit
 from ocannl.ir.loops import Buf, For, Ref, is_full
 from ocannl.ir.precision import bfloat16, float32
 from ocannl.ir.tile_products import MAX_COLUMNS, MAX_ROWS, TILE_COLUMNS, TILE_PAIRS, TILE_ROWS
@@ -123,14 +123,14 @@ def tile_columns(columns: int) -> int:
 
 def tileable_product(
     group: FusionGroup,
-    capabilities: Capabilities,
+    unit: TileUnit | None,
     weights: Collection[Buf] = (),
     may_pack: Callable[[TileableProduct], bool] = lambda product: True,
 ) -> TileableProduct | None:
     """Returns the product of bfloat16 matrices that a group computes, with the roles of operands that cost least; None
     if it is none, if dot products of pairs take less time than tiles, or if its operands may not be packed. Packing
     `weights` costs nothing."""
-    if len(group.reductions) != 1 or not group.cond.is_true:
+    if unit is None or len(group.reductions) != 1 or not group.cond.is_true:
         return None
     (reduction,) = group.reductions
     factors = factors_of_terms(reduction)
@@ -140,8 +140,11 @@ def tileable_product(
     if reduction.acc.precision is not float32 or (x.buf.precision, y.buf.precision) != (bfloat16, bfloat16):
         return None
     assigned = [_with_roles(group, left, right) for left, right in ((x, y), (y, x))]
-    products = [product for product in assigned if product is not None and _fits_tiles(product) and may_pack(product)]
-    costs = {product: _tile_cycles(product, capabilities.bfloat16_tile_rate, weights) for product in products}
+    products = [
+        product for product in assigned
+        if product is not None and _fits_tiles(product, unit) and may_pack(product)
+    ]  # fmt: skip
+    costs = {product: _tile_cycles(product, unit, weights) for product in products}
     best = min(costs, key=costs.__getitem__, default=None)
     return best if best is not None and costs[best] <= _pair_cycles(group) else None
 
@@ -165,7 +168,7 @@ def _is_contiguous(group: FusionGroup, sym: Sym) -> bool:
     return all(ref.stride(sym) == 1 for ref in group.writes)
 
 
-def _fits_tiles(product: TileableProduct) -> bool:
+def _fits_tiles(product: TileableProduct, unit: TileUnit) -> bool:
     """Whether tiles are mostly full, sums have few parts, and packed operands are not much larger than their arrays."""
     row, column, term = product.row, product.column, product.term
     if row.extent < machine.MIN_TILE_ROWS or column.extent < TILE_COLUMNS or term.extent < machine.MIN_TILE_TERMS:
@@ -173,7 +176,8 @@ def _fits_tiles(product: TileableProduct) -> bool:
     parts = product.term_parts * prod(old.sym.extent for old in product.reduction_loops)
     parts //= prod(old.sym.extent for old in product.inner_reduction_loops())
     return (
-        _padding(product, product.right) <= machine.MAX_TILE_PADDING and parts <= machine.MAX_TILE_PARTS
+        _padding(product, product.right) <= machine.MAX_TILE_PADDING
+        and unit.additions + parts <= machine.MAX_ADDITIONS_PER_TERM
         and all(
             product.cells(ref) <= machine.MAX_TILE_OPERAND_GROWTH * ref.buf.size for ref in product.packed_operands
         )
@@ -186,8 +190,8 @@ def _padding(product: TileableProduct, ref: Ref) -> float:
     return padding * product.padded_columns / product.column.extent if ref is product.right else padding
 
 
-def _tile_cycles(product: TileableProduct, rate: int, weights: Collection[Buf]) -> float:
-    """Estimates the cycles of packing operands, of tiles with a rate of terms per cycle, and of storing results, in
+def _tile_cycles(product: TileableProduct, unit: TileUnit, weights: Collection[Buf]) -> float:
+    """Estimates the cycles of packing operands, of tiles, and of storing results, in
     transposed blocks if rows are contiguous."""
     copy, transpose = machine.TILE_COPY_CYCLES, machine.TILE_TRANSPOSE_CYCLES
     contiguous = {product.right: product.column, product.left: product.term}
@@ -202,7 +206,7 @@ def _tile_cycles(product: TileableProduct, rate: int, weights: Collection[Buf]) 
     terms = outer * row_tiles * TILE_ROWS * product.padded_columns * product.padded_terms
     terms *= prod(old.sym.extent for old in product.reduction_loops)
     storing = results * (copy if _is_contiguous(product.group, product.column) else transpose)
-    return packing + terms / rate + blocks * machine.TILE_BLOCK_CYCLES + storing
+    return packing + terms / unit.terms_per_cycle + blocks * machine.TILE_BLOCK_CYCLES + storing
 
 
 def _pair_cycles(group: FusionGroup) -> float:

@@ -15,6 +15,7 @@ from math import ceil, prod
 from ocannl.ir.affine import TRUE, Affine, Cond, Sym
 from ocannl.ir.loops import AccessMode, Body, For, Load, Store
 from ocannl.ir.name_mangling import Namer
+from ocannl.ir.pair_dots import factors_of_dot
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction, is_rounded_sum, may_combine_parts
 from ocannl.opt.analysis.nests import loads, split_condition, wrap_with_bounds
@@ -54,7 +55,8 @@ def max_additions(group: FusionGroup, reduction: Reduction) -> int:
         limit = machine.MAX_ADDITIONS_PER_STEP
     if may_combine_parts(reduction):
         limit = min(limit, machine.MAX_ADDITIONS_PER_PART)
-    return limit
+    has_pairs = reduction.acc.precision.is_float and factors_of_dot(reduction.update.value) is not None
+    return limit // 2 if has_pairs else limit  # instructions add the products of a pair one after the other
 
 
 def runs_across_long_rows(group: FusionGroup, plan: TilePlan) -> bool:

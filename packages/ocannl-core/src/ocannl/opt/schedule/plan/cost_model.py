@@ -7,7 +7,7 @@ order of summation follows from them; decisions that depend on cache sizes are m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import count, permutations
@@ -360,6 +360,25 @@ def _vector_over_reduction(shape: NestShape, vector: int, row: int | None = None
         vector_loads, scalar_loads = _OperandLoads.of(weighted_reads, loops), _OperandLoads.of(scalar_reads, loops)
         return _OperandLoads.of(vector_reads, loops), vector_loads, scalar_loads
 
+    row_cells = outer_terms * extents[vector]
+    operand_rows = [prod(_varying(ref, shape.parallel_extents)) for ref, _ in vector_reads]
+    fits_l1 = sum(operand_rows) * row_cells <= machine.L1_ELEMENTS
+
+    @cache
+    def filled_streams(loops: tuple[int, ...], sizes: tuple[int, int]) -> float:
+        """Returns the rows of a tile that come from L2: all if they do not fit L1, else those that vary along the inner
+        loop, in the better order of the loops around tiles."""
+        tile = dict(zip(loops, sizes, strict=False))
+        rows = [prod([size for n, size in tile.items() if ref[n]]) for ref, _ in vector_reads]
+        if fits_l1:
+            return 0
+        total = sum(rows)
+        if total * row_cells > machine.L1_ELEMENTS:
+            return total
+        repeated = [n for n, extent in enumerate(shape.parallel_extents) if extent > tile.get(n, 1)]
+        changing = (sum([size for size, (ref, _) in zip(rows, vector_reads, strict=True) if ref[n]]) for n in repeated)
+        return min(changing, default=total)
+
     for max_first, max_second, max_vectors in machine.REDUCTION_TILE_SHAPES:
         vectors = _balanced_size(total_vectors, max_vectors)
         for loops in permutations(rows, (max_first > 1) + (max_second > 1)):
@@ -381,8 +400,8 @@ def _vector_over_reduction(shape: NestShape, vector: int, row: int | None = None
                 for q, second_tiles in second_partition:
                     area, row_switches = p * q, machine.ROW_SWITCH_CYCLES * streams.per_tile(p, q)
                     loads = vector_loads.per_tile(p, q) * vectors + scalar_loads.per_tile(p, q)
-                    if streams.per_tile(p, q) * outer_terms * extents[vector] > machine.L1_ELEMENTS:
-                        loads += machine.LINE_FILL_LOADS * streams.per_tile(p, q) * vectors
+                    filled = filled_streams(loops, (p, q))
+                    loads += machine.LINE_FILL_LOADS * filled * vectors
                     step = max(area * vectors * ops_per_term, loads / 2, machine.ADD_LATENCY_CYCLES)
                     step += machine.LOOP_OVERHEAD_CYCLES
                     step += interleaved * area * vectors * machine.INTERLEAVED_VECTOR_CYCLES
@@ -392,6 +411,11 @@ def _vector_over_reduction(shape: NestShape, vector: int, row: int | None = None
                     total += first_tiles * second_tiles * tile
             cycles = total * cells / prod([extents[n] for n in loops])
             yield Tile(cycles, vector, vectors, tuple(zip(loops, sizes, strict=True)))
+
+
+def _varying(ref: Strides, extents: Sequence[int]) -> list[int]:
+    """Returns the extents of the loops along which a reference varies."""
+    return [extent for stride, extent in zip(ref, extents, strict=False) if stride]
 
 
 def _is_streamed(ref: Strides, extents: tuple[int, ...]) -> bool:
