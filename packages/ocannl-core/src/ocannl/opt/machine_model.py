@@ -177,6 +177,7 @@ MAX_TILE_OPERAND_GROWTH = 2.0  # cells of a packed operand per cell of its array
 MAX_LOCAL_OPERAND_BYTES = MAX_LOCAL_BYTES // 8  # of operands that are packed inside of loops
 MAX_GROUPED_BLOCKS = 4  # of an axis that read a strip of the other axis before the next strip
 MAX_GROUP_IMBALANCE = 0.05  # of the loop over such groups
+NARROW_PANEL_FACTOR = 1.5  # time of a term in panels of one tile: elements of rows are loaded for one product only
 TILE_COPY_CYCLES = 0.3  # to copy a cell of an operand, or to store one of the results
 TILE_TRANSPOSE_CYCLES = 0.6  # the same, if rows become columns
 TILE_BLOCK_CYCLES = 150  # to start a block and store its sums

@@ -14,6 +14,7 @@ from ocannl.ir.tile_products import MAX_COLUMNS, MAX_ROWS, TILE_COLUMNS, TILE_PA
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, Reduction
 from ocannl.opt.idioms.form_pair_dots import factors_of_terms
+from ocannl.opt.schedule.plan.register_tiles import imbalance_of_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,19 @@ class TileableProduct:
     def reduction_loops(self) -> tuple[For, ...]:
         """The reduction loops around that over terms."""
         return tuple([old for old in self.reduction.loops if old.sym is not self.term])
+
+    @property
+    def is_row_outside(self) -> bool:
+        """Whether the loop over blocks of rows is around that over blocks of columns: the longer axis is outside."""
+        return self.row.extent >= self.column.extent
+
+    @property
+    def block_rows(self) -> int:
+        """The number of rows in a block: those of two tiles, or of one if few blocks could be shared more equally."""
+        rows = self.row.extent
+        if not self.is_row_outside or self.outer_loops or not MAX_ROWS < rows < machine.MIN_OUTER_TRIPS * MAX_ROWS:
+            return MAX_ROWS
+        return min((MAX_ROWS, TILE_ROWS), key=lambda size: imbalance_of_parts(rows, size))
 
     @property
     def panel_columns(self) -> int:
@@ -201,12 +215,17 @@ def _tile_cycles(product: TileableProduct, unit: TileUnit, weights: Collection[B
     )  # fmt: skip
     outer = prod(old.sym.extent for old in product.outer_loops)
     results = outer * product.row.extent * product.column.extent
-    row_tiles, row_blocks = (-(-product.row.extent // size) for size in (TILE_ROWS, MAX_ROWS))
-    blocks = outer * row_blocks * -(-product.column.extent // product.panel_columns)
+    row_tiles, row_blocks = (-(-product.row.extent // size) for size in (TILE_ROWS, product.block_rows))
+    column_blocks = -(-product.column.extent // product.panel_columns)
+    blocks = outer * row_blocks * column_blocks
+    shared = [old.sym.extent for old in product.outer_loops] + [row_blocks if product.is_row_outside else column_blocks]
+    imbalance = min(imbalance_of_parts(count, 1) for count in shared)
     terms = outer * row_tiles * TILE_ROWS * product.padded_columns * product.padded_terms
     terms *= prod(old.sym.extent for old in product.reduction_loops)
     storing = results * (copy if _is_contiguous(product.group, product.column) else transpose)
-    return packing + terms / unit.terms_per_cycle + blocks * machine.TILE_BLOCK_CYCLES + storing
+    term_cycles = (machine.NARROW_PANEL_FACTOR if product.panel_columns == TILE_COLUMNS else 1) / unit.terms_per_cycle
+    cycles = packing + terms * term_cycles + blocks * machine.TILE_BLOCK_CYCLES + storing
+    return cycles * (1 + machine.IMBALANCE_WEIGHT * imbalance)
 
 
 def _pair_cycles(group: FusionGroup) -> float:

@@ -30,7 +30,7 @@ from ocannl.ir.loops import (
 from ocannl.ir.name_mangling import Namer
 from ocannl.ir.ops import ADD
 from ocannl.ir.precision import bfloat16, float32
-from ocannl.ir.tile_products import MAX_ROWS, TileProduct
+from ocannl.ir.tile_products import TileProduct
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup, local_buffer
 from ocannl.opt.analysis.nests import as_statement, wrap_in_loops
@@ -78,10 +78,10 @@ class TiledProduct:
     def blocks(self) -> Body:
         """Returns the loops over blocks, those along the longer axis outside."""
         product = self.product
-        rows, columns = blocks_of(product.row.extent, MAX_ROWS), blocks_of(product.column.extent, product.panel_columns)
-        is_row_outside = product.row.extent >= product.column.extent
-        outer, inner = (rows, columns) if is_row_outside else (columns, rows)
-        return tuple([nest for blocks in outer for nest in self.nests(blocks, inner, is_row_outside)])
+        rows = blocks_of(product.row.extent, product.block_rows)
+        columns = blocks_of(product.column.extent, product.panel_columns)
+        outer, inner = (rows, columns) if product.is_row_outside else (columns, rows)
+        return tuple([nest for blocks in outer for nest in self.nests(blocks, inner, product.is_row_outside)])
 
     def nests(self, outer: Blocks, inner: Sequence[Blocks], is_row_outside: bool) -> list[Stmt]:
         """Returns the nests over the blocks of the outer axis. If the operand of the inner axis is larger than its
@@ -105,11 +105,12 @@ class TiledProduct:
         return [self.in_outer_loops(group, body), *nests]
 
     def in_outer_loops(self, group: For, body: Sequence[Stmt]) -> Stmt:
-        """Returns the loop over groups, within the loops of the product around blocks, or around these if threads
-        could hardly share the first of them."""
+        """Returns the loop over groups and the loops of the product around blocks. The loop that threads share most
+        equally is outermost."""
         outer = self.product.outer_loops
-        is_outside = outer and outer[0].sym.extent >= min(machine.MIN_OUTER_TRIPS, group.sym.extent)
-        loops = (*outer, group) if is_outside else (group, *outer)
+        loops = (*outer, group)
+        outermost = min(loops, key=lambda old: _sharing_defect(old.sym.extent))
+        loops = (outermost, *(old for old in loops if old is not outermost))
         fresh = {old.sym: self.renamed(old.sym) for old in outer}
         values = {old: Affine.of(sym) for old, sym in fresh.items()}
         loops = tuple([loop(fresh[old.sym], (), old.origin) if old.sym in fresh else old for old in loops])
@@ -224,7 +225,7 @@ class TiledProduct:
         return FusionGroup((row, column), TRUE, (), tuple(statements)).stmt()
 
     def first_row(self, rows: ResultBlock) -> Affine:
-        return rows.number * MAX_ROWS + self.product.row.lo
+        return rows.number * self.product.block_rows + self.product.row.lo
 
     def loop(self, name: str, count: int, origin: Origin = NOWHERE) -> For:
         return loop(Sym(self.names(name), 0, count - 1), (), origin)
@@ -253,3 +254,9 @@ def _group_size(blocks: int) -> int:
         if imbalance_of_parts(blocks // size * size, size) <= machine.MAX_GROUP_IMBALANCE
     )  # fmt: skip
     return next(balanced, 1)
+
+
+def _sharing_defect(count: int) -> tuple[bool, bool, float]:
+    """Returns a key that orders the numbers of iterations of a loop by how well threads can share it."""
+    imbalance = imbalance_of_parts(count, 1)
+    return count < machine.MIN_OUTER_TRIPS, imbalance > machine.MAX_GROUP_IMBALANCE, imbalance
