@@ -180,6 +180,7 @@ MAX_GROUP_IMBALANCE = 0.05  # of the loop over such groups
 NARROW_PANEL_FACTOR = 1.5  # time of a term in panels of one tile: elements of rows are loaded for one product only
 TILE_COPY_CYCLES = 0.3  # to copy a cell of an operand, or to store one of the results
 TILE_TRANSPOSE_CYCLES = 0.6  # the same, if rows become columns
+TILE_GATHER_CYCLES = 2.0  # the same, if neither rows nor columns are contiguous
 TILE_BLOCK_CYCLES = 150  # to start a block and store its sums
 PAIR_TERMS_PER_CYCLE = 27  # of dot products of pairs in register tiles, whose operands are not packed in pairs
 

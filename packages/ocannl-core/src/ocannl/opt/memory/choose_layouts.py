@@ -103,7 +103,7 @@ class _LayoutSearch:
         if capabilities.bfloat16_dots or capabilities.int16_dots:
             executed = [group and (group_of_pairs(group, capabilities, self.names) or group) for group in groups]
         unit = capabilities.bfloat16_tiles
-        if unit:  # tiles read operands that are packed from any layout
+        if unit and unit.terms_per_cycle > 2 * machine.PAIR_TERMS_PER_CYCLE:  # the time of packing does not matter
             executed = [
                 None if group is None or tileable_product(group, unit, self._weights) else scheduled
                 for group, scheduled in zip(groups, executed, strict=True)

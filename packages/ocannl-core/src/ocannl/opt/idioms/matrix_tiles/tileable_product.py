@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -207,10 +207,9 @@ def _padding(product: TileableProduct, ref: Ref) -> float:
 def _tile_cycles(product: TileableProduct, unit: TileUnit, weights: Collection[Buf]) -> float:
     """Estimates the cycles of packing operands, of tiles, and of storing results, in
     transposed blocks if rows are contiguous."""
-    copy, transpose = machine.TILE_COPY_CYCLES, machine.TILE_TRANSPOSE_CYCLES
-    contiguous = {product.right: product.column, product.left: product.term}
+    axes = {product.right: (product.column, product.term), product.left: (product.term, product.row)}
     packing = sum(
-        product.packed_cells(ref) * (copy if ref.stride(contiguous[ref]) == 1 else transpose)
+        product.packed_cells(ref) * _cell_cycles((ref,), *axes[ref])
         for ref in product.packed_operands if ref.buf not in weights
     )  # fmt: skip
     outer = prod(old.sym.extent for old in product.outer_loops)
@@ -222,10 +221,17 @@ def _tile_cycles(product: TileableProduct, unit: TileUnit, weights: Collection[B
     imbalance = min(imbalance_of_parts(count, 1) for count in shared)
     terms = outer * row_tiles * TILE_ROWS * product.padded_columns * product.padded_terms
     terms *= prod(old.sym.extent for old in product.reduction_loops)
-    storing = results * (copy if _is_contiguous(product.group, product.column) else transpose)
+    storing = results * _cell_cycles(product.group.writes, product.column, product.row)
     term_cycles = (machine.NARROW_PANEL_FACTOR if product.panel_columns == TILE_COLUMNS else 1) / unit.terms_per_cycle
     cycles = packing + terms * term_cycles + blocks * machine.TILE_BLOCK_CYCLES + storing
     return cycles * (1 + machine.IMBALANCE_WEIGHT * imbalance)
+
+
+def _cell_cycles(refs: Iterable[Ref], axis: Sym, transposed: Sym) -> float:
+    """Returns the cycles to copy a cell in vectors along an axis, or along another one that is transposed."""
+    costs = {1: machine.TILE_COPY_CYCLES, 2: machine.TILE_TRANSPOSE_CYCLES}
+    unit_strides = [1 if ref.stride(axis) == 1 else 2 if ref.stride(transposed) == 1 else 3 for ref in refs]
+    return costs.get(max(unit_strides), machine.TILE_GATHER_CYCLES)
 
 
 def _pair_cycles(group: FusionGroup) -> float:
