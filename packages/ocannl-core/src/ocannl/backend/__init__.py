@@ -26,7 +26,7 @@ from ocannl.backend.hookspecs import hookimpl
 from ocannl.backend.saved_source import save_source
 from ocannl.base.config import ConfigSetting
 from ocannl.base.errors import BackendUnavailable, CompileError, DeviceLost, OutOfMemory, Unsupported
-from ocannl.ir.capabilities import Capabilities
+from ocannl.ir.capabilities import Capabilities, TileUnit
 
 __all__ = [
     "API_MINOR",
@@ -53,6 +53,7 @@ __all__ = [
     "OutOfMemory",
     "Pool",
     "Queue",
+    "TileUnit",
     "Tunable",
     "Unsupported",
     "ZeroedPool",

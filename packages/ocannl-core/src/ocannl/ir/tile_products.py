@@ -1,4 +1,4 @@
-"""Products of matrices of bfloat16 with float32 sums, for processors that multiply tiles of matrices (Intel AMX).
+"""Products of matrices of bfloat16 with float32 sums, for processors with instructions for tiles or pairs.
 
     tensorized for r in 0..32:
       for c in 0..32:

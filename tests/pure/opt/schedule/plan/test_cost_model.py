@@ -10,7 +10,7 @@ import pytest
 
 from ocannl.opt import machine_model
 from ocannl.opt.schedule.plan import cost_model
-from ocannl.opt.schedule.plan.cost_model import NestShape
+from ocannl.opt.schedule.plan.nest_shape import NestShape
 
 
 def random_shape(random: Random) -> NestShape:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ocannl.ir.accesses import Access, alias_class
 from ocannl.ir.affine import Sym
 from ocannl.ir.loops import Buf, row_major
-from ocannl.opt.schedule.plan.cost_model import Strides
+from ocannl.opt.schedule.plan.nest_shape import Strides
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ from ocannl.opt.analysis.loop_distribution import AccessSummary, partition_for_s
 from ocannl.opt.analysis.nests import as_statement, bound_names, is_parallel_loop, same_objects
 from ocannl.opt.analysis.substitution import with_buffers
 from ocannl.opt.analysis.union_find import DisjointSets
-from ocannl.opt.schedule.plan.cost_model import Strides, best_tile
+from ocannl.opt.schedule.plan.cost_model import best_tile
+from ocannl.opt.schedule.plan.nest_shape import Strides
 from ocannl.opt.schedule.plan.register_tiles import tiling_problem
 from ocannl.opt.schedule.plan.scalar_plans import scalar_cycles
 

@@ -43,7 +43,8 @@ from ocannl.opt.analysis.union_find import DisjointSets
 from ocannl.opt.analysis.weights import weight_arrays
 from ocannl.opt.idioms.form_pair_dots import group_of_pairs
 from ocannl.opt.idioms.matrix_tiles.tileable_product import tileable_product
-from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, min_cycles
+from ocannl.opt.schedule.plan.cost_model import min_cycles
+from ocannl.opt.schedule.plan.nest_shape import NestShape, Strides
 from ocannl.opt.schedule.plan.register_tiles import TilingProblem, tiling_problem
 
 Layouts = dict[Buf, Strides]

@@ -9,7 +9,7 @@ from ocannl.ir.accesses import alias_class
 from ocannl.ir.loops import Buf, MemorySpace, Proc
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.substitution import replace_buffers
-from ocannl.opt.schedule.plan.cost_model import Strides
+from ocannl.opt.schedule.plan.nest_shape import Strides
 
 
 def pad_rows(proc: Proc, conflict_stride_bytes: int | None = None) -> Proc:

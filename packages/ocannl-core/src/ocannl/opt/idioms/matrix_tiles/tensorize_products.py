@@ -1,4 +1,4 @@
-"""Tiles products of bfloat16 matrices for processors with matrix instructions (tensorization)."""
+"""Tiles products of bfloat16 matrices for processors with instructions for tiles or pairs (tensorization)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def tensorize_products(proc: Proc, capabilities: Capabilities) -> Proc:
                                                                     y[32*i_2_2+i_2_3, j_2_5] = sums[i_2_3, j_2_5]
 
     An operand is packed in local memory if the product is inside of a loop. Both operands may take both roles; the
-    cheaper assignment counts. Products that are too small for tiles, or take less time than packing, stay as they are.
+    cheaper assignment counts. Products that are too small for tiles, or take less time without packing, stay as they are.
     """  # noqa: E501
     weights = weight_arrays(proc) if capabilities.wants_precomputed_weights else set[Buf]()
     names = Namer(bound_names(proc))

@@ -142,8 +142,8 @@ def tileable_product(
     may_pack: Callable[[TileableProduct], bool] = lambda product: True,
 ) -> TileableProduct | None:
     """Returns the product of bfloat16 matrices that a group computes, with the roles of operands that cost least; None
-    if it is none, if dot products of pairs take less time than tiles, or if its operands may not be packed. Packing
-    `weights` costs nothing."""
+    if it is none, if it takes less time without packed operands, or if these may not be packed. Packing `weights` costs
+    nothing."""
     if unit is None or len(group.reductions) != 1 or not group.cond.is_true:
         return None
     (reduction,) = group.reductions
@@ -205,8 +205,8 @@ def _padding(product: TileableProduct, ref: Ref) -> float:
 
 
 def _tile_cycles(product: TileableProduct, unit: TileUnit, weights: Collection[Buf]) -> float:
-    """Estimates the cycles of packing operands, of tiles, and of storing results, in
-    transposed blocks if rows are contiguous."""
+    """Estimates the cycles of packing operands, of tiles, and of storing results, in transposed blocks if rows are
+    contiguous, with a share of the load imbalance of threads."""
     axes = {product.right: (product.column, product.term), product.left: (product.term, product.row)}
     packing = sum(
         product.packed_cells(ref) * _cell_cycles((ref,), *axes[ref])
@@ -235,7 +235,7 @@ def _cell_cycles(refs: Iterable[Ref], axis: Sym, transposed: Sym) -> float:
 
 
 def _pair_cycles(group: FusionGroup) -> float:
-    """Estimates the cycles of dot products of pairs, and of storing their results."""
+    """Estimates the cycles of the product without packed operands."""
     results = prod(old.sym.extent for old in group.loops)
     terms = results * prod(old.sym.extent for old in group.reductions[0].loops)
     return terms / machine.PAIR_TERMS_PER_CYCLE + results * machine.TILE_COPY_CYCLES

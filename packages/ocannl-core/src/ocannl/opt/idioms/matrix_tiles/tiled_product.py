@@ -76,7 +76,7 @@ class TiledProduct:
         return [operand for operand in (self.left, self.right) if operand.copies and operand.ref.buf.space is space]
 
     def blocks(self) -> Body:
-        """Returns the loops over blocks, those along the longer axis outside."""
+        """Returns the loops over blocks, those along the longer axis outside, unless there are few of them."""
         product = self.product
         rows = blocks_of(product.row.extent, product.block_rows)
         columns = blocks_of(product.column.extent, product.panel_columns)
@@ -85,8 +85,8 @@ class TiledProduct:
 
     def nests(self, outer: Blocks, inner: Sequence[Blocks], is_row_outside: bool) -> list[Stmt]:
         """Returns the nests over the blocks of the outer axis. If the operand of the inner axis is larger than its
-        share of the caches, groups of outer blocks read it in strips. A few blocks are inside of the others instead, so
-        that threads share the loop around them."""
+        share of the caches, groups of outer blocks read it in strips. Blocks that fill no group, and a few ones, are
+        inside of the loop over inner blocks instead, which threads share better."""
         if outer.count < min(machine.MIN_OUTER_TRIPS, inner[0].count):
             return [nest for blocks in inner for nest in self.nests(blocks, [outer], not is_row_outside)]
         name = self.product.axes[not is_row_outside].name
@@ -247,7 +247,7 @@ def _in_loop(counter: For | None, body: Sequence[Stmt]) -> Body:
 
 
 def _group_size(blocks: int) -> int:
-    """Returns the number of blocks in a group, of which threads get nearly the same number."""
+    """Returns the number of blocks in a group, such that threads get nearly the same number of groups."""
     sizes = range(min(machine.MAX_GROUPED_BLOCKS, blocks // machine.MIN_OUTER_TRIPS), 1, -1)
     balanced = (
         size for size in sizes

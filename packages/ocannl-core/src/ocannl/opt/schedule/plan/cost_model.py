@@ -7,50 +7,27 @@ order of summation follows from them; decisions that depend on cache sizes are m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import count, permutations
+from itertools import count
 from math import gcd, inf, prod
 from operator import mul
 from typing import NamedTuple
 
 from ocannl.opt import machine_model as machine
-
-SINGLE_ITERATION = [(1, 1)]  # the partition of a loop that is not tiled
-
-
-Strides = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NestShape:
-    """The extents and strides of a fusion group. Loops are numbered: parallel loops first, then reduction loops; each
-    access is given by its strides along all of them."""
-
-    parallel_extents: tuple[int, ...]
-    reduction_extents: tuple[int, ...]
-    tileable: tuple[bool, ...]  # whether a tile may have several rows, by parallel loop
-    vectorizable: tuple[bool, ...]  # by loop
-    reduction_reads: tuple[Strides, ...]  # distinct cells read by a term of the reduction
-    epilogue_reads: tuple[Strides, ...]  # read once per output cell
-    writes: tuple[Strides, ...]
-    ops_per_term: int  # additions, without loads
-    ops_per_cell: int  # additions in the epilogue
-    lanes: int
-    registers: int
-    read_bytes: int = 4  # of the narrowest cells that a term of the reduction reads
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A register tile: `vectors` vectors along the loop `vector`, and rows along other loops."""
-
-    cycles: float
-    vector: int
-    vectors: int
-    sizes: tuple[tuple[int, int], ...]  # loop and number of iterations, without the vector loop
-    transposed_loop: int | None = None  # a loop of `sizes` with unit stride where the vector loop has none
+from ocannl.opt.schedule.plan.nest_shape import (
+    NestShape,
+    Strides,
+    Tile,
+    balanced_size,
+    epilogue_cycles,
+    is_gathered,
+    loads_per_vector,
+    partition,
+    row_loops,
+)
+from ocannl.opt.schedule.plan.partial_sum_tiles import tiles_of_partial_sums
 
 
 def best_tile(shape: NestShape) -> Tile | None:
@@ -121,29 +98,24 @@ class _TileClass(NamedTuple):
 
     def tiles(self, shape: NestShape) -> Iterator[Tile]:
         over_outputs = self.vector < len(shape.parallel_extents)
-        return (_vector_over_outputs if over_outputs else _vector_over_reduction)(shape, self.vector, self.row)
+        return (_vector_over_outputs if over_outputs else tiles_of_partial_sums)(shape, self.vector, self.row)
 
 
 def _tile_classes(shape: NestShape) -> Iterator[_TileClass]:
     extents = shape.parallel_extents + shape.reduction_extents
-    rows, ranks = _row_loops(shape), count()
+    rows, ranks = row_loops(shape), count()
     cells, terms = prod(shape.parallel_extents) * machine.BOUND_SLACK, prod(shape.reduction_extents)
     for vector in (n for n, extent in enumerate(extents) if extent > 1 and shape.vectorizable[n]):
         vectors_per_iteration = -(-extents[vector] // shape.lanes) / extents[vector]
         if vector >= len(shape.parallel_extents):
             latency = machine.ADD_LATENCY_CYCLES + machine.LOOP_OVERHEAD_CYCLES
             step = max(shape.ops_per_term / 2, latency / machine.MAX_PARTIAL_SUMS)
-            cell_cycles = terms * vectors_per_iteration * step + _epilogue_cycles(shape)
+            cell_cycles = terms * vectors_per_iteration * step + epilogue_cycles(shape)
             yield _TileClass(cells * cell_cycles, next(ranks), vector)
             continue
         for row in (None, *(n for n in rows if n != vector)):
             bound = cells * vectors_per_iteration * _vector_lower_bound(shape, vector, row)
             yield _TileClass(bound, next(ranks), vector, row)
-
-
-def _row_loops(shape: NestShape) -> list[int]:
-    """Returns the loops along which a tile may have several rows."""
-    return [n for n, extent in enumerate(shape.parallel_extents) if extent > 1 and shape.tileable[n]]
 
 
 def _vector_lower_bound(shape: NestShape, vector: int, row: int | None) -> float:
@@ -153,7 +125,7 @@ def _vector_lower_bound(shape: NestShape, vector: int, row: int | None) -> float
         max_rows, area = max(machine.MAX_TILE_ROWS, shape.lanes), max(machine.MAX_TILE_AREA, shape.lanes)
 
     def load_cost(ref: Strides) -> float:
-        return 1 if row is not None and ref[row] == 1 else _loads_per_vector(ref[vector], shape.lanes)
+        return 1 if row is not None and ref[row] == 1 else loads_per_vector(ref[vector], shape.lanes)
 
     reads = [ref for ref in shape.reduction_reads if ref[vector]]
     loads = sum([load_cost(ref) / (1 if row is None or ref[row] else max_rows) for ref in reads])
@@ -184,15 +156,15 @@ def _vector_over_outputs(shape: NestShape, vector: int, row: int | None) -> Iter
             continue
         if not shape.reduction_extents and max_vectors > 1 and not is_cheap:
             continue
-        rows, vectors = _balanced_size(total_rows, max_rows), _balanced_size(total_vectors, max_vectors)
+        rows, vectors = balanced_size(total_rows, max_rows), balanced_size(total_vectors, max_vectors)
         if (rows, vectors) in visited:
             continue
         visited.add((rows, vectors))
         if (shape.reduction_extents or row is not None) and rows * vectors + reused * vectors + 1 > shape.registers:
             continue
         total = 0.0
-        for r, row_tiles in _partition(total_rows, rows):
-            total += row_tiles * sum([tiles * tile_cycles(r, v) for v, tiles in _partition(total_vectors, vectors)])
+        for r, row_tiles in partition(total_rows, rows):
+            total += row_tiles * sum([tiles * tile_cycles(r, v) for v, tiles in partition(total_vectors, vectors)])
         sizes = () if row is None else ((row, rows),)
         yield Tile(cells / total_rows * total, vector, vectors, sizes, transposed_loop)
 
@@ -225,7 +197,7 @@ def _output_tile_cycles(shape: NestShape, vector: int, row: int | None) -> Calla
     latency = startup = 0  # tiles without reductions overlap
     if shape.reduction_extents:
         latency, startup = machine.ADD_LATENCY_CYCLES, machine.TILE_STARTUP_CYCLES
-    gathers = [read for read in reads if _is_gathered(read.vector_stride) and not (is_map and read.row_stride == 1)]
+    gathers = [read for read in reads if is_gathered(read.vector_stride) and not (is_map and read.row_stride == 1)]
     line_shares = [(_line_fraction(read.vector_stride) * lanes, _line_fraction(read.row_stride)) for read in reads]
     row_strides = [read.row_stride for read in reads if not read.vector_stride]
     has_refetches = shape.reduction_extents and refetches
@@ -265,7 +237,7 @@ class _TileAccess:
     @staticmethod
     def of(ref: Strides, vector: int, row: int | None, lanes: int) -> _TileAccess:
         row_stride = ref[row] if row is not None else 0
-        return _TileAccess(abs(ref[vector]), row_stride, _loads_per_vector(ref[vector], lanes))
+        return _TileAccess(abs(ref[vector]), row_stride, loads_per_vector(ref[vector], lanes))
 
 
 @dataclass(slots=True)
@@ -304,153 +276,6 @@ class _LoadCounts:
     def per_vector(self, transpose: float | None) -> float:
         """Returns the loads of a single vector, without reuse."""
         return self.per_tile(1, 1, transpose)
-
-
-@lru_cache(maxsize=1 << 12)
-def _partition(extent: int, size: int) -> list[tuple[int, int]]:
-    """Partitions a loop into full tiles and a remainder: sizes, and the number of tiles of each size."""
-    full, remainder = divmod(extent, size)
-    return [part for part in ((size, full), (remainder, 1 if remainder else 0)) if part[1]]
-
-
-@dataclass(frozen=True, slots=True)
-class _OperandLoads:
-    """Loads per step of a tile along two loops, classified by the loops along which the operands vary."""
-
-    neither: float
-    first: float
-    second: float
-    both: float
-
-    @staticmethod
-    def of(reads: Iterable[tuple[Strides, float]], loops: tuple[int, ...]) -> _OperandLoads:
-        """Sums the costs of reads by class; there may be fewer than two loops."""
-        costs = [0.0] * 4
-        for ref, loads in reads:
-            costs[sum(1 << bit for bit, n in enumerate(loops) if ref[n])] += loads
-        return _OperandLoads(*costs)
-
-    def per_tile(self, first: int, second: int) -> float:
-        return self.neither + self.first * first + self.second * second + self.both * first * second
-
-    def reused(self, first: int, second: int) -> float:
-        """Returns the loads of operands that several cells of the tile use."""
-        area = first * second
-        classes = (self.neither, 1), (self.first, first), (self.second, second)
-        return sum(loads * copies for loads, copies in classes if copies < area)
-
-
-def _vector_over_reduction(shape: NestShape, vector: int, row: int | None = None) -> Iterator[Tile]:
-    """Yields the tiles whose lanes are partial sums."""
-    rows = _row_loops(shape)
-    extents, lanes = shape.parallel_extents + shape.reduction_extents, shape.lanes
-    total_vectors = -(-extents[vector] // lanes)
-    cells, outer_terms = prod(shape.parallel_extents), prod(shape.reduction_extents) / extents[vector]
-    epilogue = _epilogue_cycles(shape)
-    vector_reads = [(ref, 1.0) for ref in shape.reduction_reads if ref[vector]]
-    weighted_reads = [(ref, _loads_per_vector(ref[vector], lanes)) for ref, _ in vector_reads]
-    scalar_reads = [(ref, 1.0) for ref in shape.reduction_reads if not ref[vector]]
-
-    ops_per_term = shape.ops_per_term / 2
-    streamed = [ref for ref, _ in vector_reads if _is_streamed(ref, extents)]
-    visited: set[tuple[tuple[int, ...], tuple[int, ...], int]] = set()
-
-    @cache
-    def operand_loads(loops: tuple[int, ...]) -> tuple[_OperandLoads, _OperandLoads, _OperandLoads]:
-        vector_loads, scalar_loads = _OperandLoads.of(weighted_reads, loops), _OperandLoads.of(scalar_reads, loops)
-        return _OperandLoads.of(vector_reads, loops), vector_loads, scalar_loads
-
-    row_cells = outer_terms * extents[vector]
-    operand_rows = [prod(_varying(ref, shape.parallel_extents)) for ref, _ in vector_reads]
-    fits_l1 = sum(operand_rows) * row_cells <= machine.L1_ELEMENTS
-
-    @cache
-    def filled_streams(loops: tuple[int, ...], sizes: tuple[int, int]) -> float:
-        """Returns the rows of a tile that come from L2: all if they do not fit L1, else those that vary along the inner
-        loop, in the better order of the loops around tiles."""
-        tile = dict(zip(loops, sizes, strict=False))
-        rows = [prod([size for n, size in tile.items() if ref[n]]) for ref, _ in vector_reads]
-        if fits_l1:
-            return 0
-        total = sum(rows)
-        if total * row_cells > machine.L1_ELEMENTS:
-            return total
-        repeated = [n for n, extent in enumerate(shape.parallel_extents) if extent > tile.get(n, 1)]
-        changing = (sum([size for size, (ref, _) in zip(rows, vector_reads, strict=True) if ref[n]]) for n in repeated)
-        return min(changing, default=total)
-
-    for max_first, max_second, max_vectors in machine.REDUCTION_TILE_SHAPES:
-        vectors = _balanced_size(total_vectors, max_vectors)
-        for loops in permutations(rows, (max_first > 1) + (max_second > 1)):
-            limits = zip(loops, (max_first, max_second), strict=False)
-            sizes = tuple([_balanced_size(extents[n], limit) for n, limit in limits])
-            if (loops, sizes, vectors) in visited:
-                continue
-            visited.add((loops, sizes, vectors))
-            streams, vector_loads, scalar_loads = operand_loads(loops)
-            first, second, *_ = (*sizes, 1, 1)
-            is_shared = not all(ref[n] for ref in shape.reduction_reads for n in loops)
-            interleaved = sum([any(_compete(ref[n], is_shared) for n in loops) for ref in streamed])
-            if (first * second + streams.reused(first, second)) * vectors + 1 > shape.registers:
-                continue
-            total = 0.0
-            partitions = [_partition(extents[n], size) for n, size in zip(loops, sizes, strict=True)]
-            first_partition, second_partition, *_ = (*partitions, SINGLE_ITERATION, SINGLE_ITERATION)
-            for p, first_tiles in first_partition:
-                for q, second_tiles in second_partition:
-                    area, row_switches = p * q, machine.ROW_SWITCH_CYCLES * streams.per_tile(p, q)
-                    loads = vector_loads.per_tile(p, q) * vectors + scalar_loads.per_tile(p, q)
-                    filled = filled_streams(loops, (p, q))
-                    loads += machine.LINE_FILL_LOADS * filled * vectors
-                    step = max(area * vectors * ops_per_term, loads / 2, machine.ADD_LATENCY_CYCLES)
-                    step += machine.LOOP_OVERHEAD_CYCLES
-                    step += interleaved * area * vectors * machine.INTERLEAVED_VECTOR_CYCLES
-                    tile = outer_terms * (total_vectors / vectors * step + row_switches)
-                    tile += area * (epilogue + 2 * (vectors - 1))
-                    tile += machine.TILE_STARTUP_CYCLES
-                    total += first_tiles * second_tiles * tile
-            cycles = total * cells / prod([extents[n] for n in loops])
-            yield Tile(cycles, vector, vectors, tuple(zip(loops, sizes, strict=True)))
-
-
-def _varying(ref: Strides, extents: Sequence[int]) -> list[int]:
-    """Returns the extents of the loops along which a reference varies."""
-    return [extent for stride, extent in zip(ref, extents, strict=False) if stride]
-
-
-def _is_streamed(ref: Strides, extents: tuple[int, ...]) -> bool:
-    """Whether every cell of a large operand is read once, so that it comes from memory."""
-    is_read_once = all(stride or extent == 1 for stride, extent in zip(ref, extents, strict=True))
-    return is_read_once and prod(extents) >= machine.MIN_STREAMED_ELEMENTS
-
-
-def _compete(stride: int, is_shared: bool) -> bool:
-    """Whether rows at this distance are streams of their own that compete for the prefetchers of the processor. Those
-    on different pages compete less; a tile of them pays if its rows share an operand."""
-    return abs(stride) >= machine.STREAM_ROW_ELEMENTS and not (is_shared and abs(stride) >= machine.PAGE_ELEMENTS)
-
-
-def _epilogue_cycles(shape: NestShape) -> float:
-    """Returns the cycles to finish an output cell whose partial sums are complete."""
-    stores = len(shape.writes)
-    return machine.HORIZONTAL_SUM_CYCLES + shape.ops_per_cell / 2 + len(shape.epilogue_reads) / 2 + stores
-
-
-def _balanced_size(extent: int, limit: int) -> int:
-    """Returns the tile size up to `limit` that makes tiles most equal, for the minimal number of tiles."""
-    return -(-extent // -(-extent // limit))
-
-
-def _loads_per_vector(stride: int, lanes: int) -> float:
-    """Returns the cost of loading or storing a vector with this stride, in loads."""
-    stride = abs(stride)
-    return 1 if stride <= 1 else 2 * lanes if _is_gathered(stride) else 2 * stride
-
-
-def _is_gathered(stride: int) -> bool:
-    """Whether vectors with this stride are assembled from single elements. Insertions of elements occupy the units that
-    compute, whereas loads of vectors take no time beside them."""
-    return abs(stride) > 4
 
 
 def _conflict(distance_bytes: int, rows: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ocannl.ir.capabilities import Capabilities
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
-from ocannl.opt.schedule.plan.cost_model import Tile
+from ocannl.opt.schedule.plan.nest_shape import Tile
 from ocannl.opt.schedule.plan.register_tiles import TilePlan, plan_with_tile, tiling_problem
 from ocannl.opt.schedule.plan.scalar_plans import ScalarPlan, scalar_plan
 

@@ -19,7 +19,8 @@ from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.expression_cost import shared_cost
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
-from ocannl.opt.schedule.plan.cost_model import NestShape, Strides, Tile, best_tile, tiles_of_same_class
+from ocannl.opt.schedule.plan.cost_model import best_tile, tiles_of_same_class
+from ocannl.opt.schedule.plan.nest_shape import NestShape, Strides, Tile
 from ocannl.opt.schedule.plan.scalar_plans import REASSOCIABLE, unit_stride_innermost
 
 _VECTORIZED = (*REASSOCIABLE, MUL)  # a product only over its results: its terms keep their order

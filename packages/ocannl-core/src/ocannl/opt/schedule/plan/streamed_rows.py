@@ -14,7 +14,8 @@ from ocannl.ir.loops import Ref
 from ocannl.opt import machine_model as machine
 from ocannl.opt.analysis.fusion_group import FusionGroup
 from ocannl.opt.analysis.nests import loads
-from ocannl.opt.schedule.plan.cost_model import Tile, tiles_of_same_class
+from ocannl.opt.schedule.plan.cost_model import tiles_of_same_class
+from ocannl.opt.schedule.plan.nest_shape import Tile
 from ocannl.opt.schedule.plan.register_tiles import (
     TilePlan,
     bounds_guards,
