@@ -339,7 +339,7 @@ DEFECTS = {
         "OnlineSoftmaxNest.in_range",
         "Affine.of(extent - 1)",
         "Affine.of(extent)",
-        514,
+        724,
     ),
     "blocks_of_keys_overlap": Defect(
         "idioms.attention.online_nest",
