@@ -149,8 +149,8 @@ def test_sums_of_too_many_parts_are_left() -> None:
 
 def test_strips_fit_the_cache() -> None:
     target = Capabilities(vector_bytes=64, bfloat16_tiles=UNIT, cpu=Cpu(l2=CacheLevel(1 << 14, 8, 16, 48)))
-    with mock.patch.multiple(machine, PAIR_TERMS_PER_CYCLE=SLOW, MIN_OUTER_TRIPS=2):
-        code = product(FORMS[0], operand("x", 298, 32), operand("y", 32, 165)).forward
+    with mock.patch.multiple(machine, PAIR_TERMS_PER_CYCLE=SLOW, MIN_OUTER_TRIPS=2, MAX_GROUP_IMBALANCE=1):
+        code = product(FORMS[0], operand("x", 170, 32), operand("y", 32, 165)).forward
         assert check(code, target)
         assert "strip" in print_proc(optimized(code, target)[1])
 
