@@ -53,7 +53,7 @@ def test_the_error_is_within_the_bound_of_sums(form):
     assert np.all(np.abs(evaluated(result)[0] - exact) <= 64 * 2.0**-23 * absolute)
 
 
-def test_the_bound_holds_for_a_large_and_many_small_terms():
+def test_error_bound_of_a_large_and_many_small_terms():
     """Of which each vanishes if it is added to the large one."""
     x, y = np.ones((8, 5000)), np.full((5000, 40), 2.0**-24)
     y[0] = 1.0

@@ -51,7 +51,7 @@ def test_new_arrays_are_zero(backend: str, threads: int, zeroed: list[int]) -> N
     assert not zeroed
 
 
-def test_arrays_are_zeroed_again(zeroed: list[int]) -> None:
+def test_reinitialized_arrays_are_zeroed(zeroed: list[int]) -> None:
     total, code = counter()
     ctx = oc.Context()
     ctx.compile(code)()
@@ -69,7 +69,7 @@ def test_uploaded_values_are_replaced(zeroed: list[int]) -> None:
     assert zeroed == [12]
 
 
-def test_other_memory_is_zeroed(zeroed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reused_memory_is_zeroed(zeroed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_slab, "MIN_ZEROED_BYTES", 1 << 40)
     total, code = counter()
     ctx = oc.Context()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
@@ -43,7 +43,9 @@ def tiles_of_partial_sums(shape: NestShape, vector: int, row: int | None = None)
         return _OperandLoads.of(vector_reads, loops), vector_loads, scalar_loads
 
     row_cells = outer_terms * extents[vector]
-    operand_rows = [prod(_varying(ref, shape.parallel_extents)) for ref, _ in vector_reads]
+    operand_rows = [
+        prod([extent for n, extent in enumerate(shape.parallel_extents) if ref[n]]) for ref, _ in vector_reads
+    ]
     fits_l1 = sum(operand_rows) * row_cells <= machine.L1_ELEMENTS
 
     @cache
@@ -123,11 +125,6 @@ class _OperandLoads:
         area = first * second
         classes = (self.neither, 1), (self.first, first), (self.second, second)
         return sum(loads * copies for loads, copies in classes if copies < area)
-
-
-def _varying(ref: Strides, extents: Sequence[int]) -> list[int]:
-    """Returns the extents of the loops along which a reference varies."""
-    return [extent for stride, extent in zip(ref, extents, strict=False) if stride]
 
 
 def _is_streamed(ref: Strides, extents: tuple[int, ...]) -> bool:
